@@ -10,11 +10,13 @@ Where the manual (https://www.plumed.org/doc-v2.10/user-doc/html/) says what is 
   alignment, 61-66 beta = weight in the displacement; "any real number that can be parsed is OK"; places are in Å
   unless units are natural.
 * CUSTOM ARG= VAR= FUNC= PERIODIC=: arguments are x, y, z unless VAR names them; Lepton's operators and functions.
-* COMBINE ARG= COEFFICIENTS= PARAMETERS= POWERS=: Σ c (x − a)^p. SORT: label.1 is the lowest.
+* COMBINE ARG= COEFFICIENTS= PARAMETERS= POWERS=: Σ c (x − a)^p, as many numbers as arguments. For arguments with a
+  period 2.10 wraps x − a and 2.9 does not, so such arguments are an error here. SORT: label.1 is the lowest.
 * TORSION, ANGLE, DISTANCE ATOMS=: radians and the unit of length. BIASVALUE ARG=: the values are the energy.
 * PRINT ARG= FILE= FMT=: a header "#! FIELDS time ..." and one line per step.
-* UPPER_WALLS ARG= AT= KAPPA=, METAD ARG= SIGMA= HEIGHT= PACE= BIASFACTOR= TEMP= GRID_MIN= GRID_MAX= GRID_BIN= FILE=:
-  their keywords alone are checked here.
+* UPPER_WALLS ARG= AT= KAPPA=: label.bias = Σ κ (x − a)² where x > a (EXP = 2 by default; there is no ½).
+* METAD ARG= SIGMA= HEIGHT= PACE= BIASFACTOR= TEMP= GRID_MIN= GRID_MAX= GRID_BIN= FILE=: its keywords alone are
+  checked here, and label.bias is 0, as at the first step.
 
 Derivatives are JAX', so nothing of ours is used.
 """
@@ -155,7 +157,7 @@ class Plumed:
         """Return all values by name, label or label.component."""
         known: dict = {}
         for label, name, given in self.actions:
-            if "ARG" in given and name not in ("METAD", "UPPER_WALLS", "PRINT"):
+            if "ARG" in given and name not in ("METAD", "PRINT"):
                 arguments = [known[one] for one in given["ARG"].split(",")]
             if "ATOMS" in given:
                 x = positions[jnp.asarray([int(one) - 1 for one in given["ATOMS"].split(",")])]
@@ -165,6 +167,8 @@ class Plumed:
                 names = given["VAR"].split(",") if "VAR" in given else ["x", "y", "z"][: len(arguments)]
                 known[label] = evaluated(given["FUNC"], dict(zip(names, arguments, strict=True)))
             elif name == "COMBINE":
+                torsions = {known for known, action, _ in self.actions if action == "TORSION"}
+                assert torsions.isdisjoint(given["ARG"].split(",")), "COMBINE of what has a period"
                 ones = {"COEFFICIENTS": 1.0, "PARAMETERS": 0.0, "POWERS": 1.0}
                 c, a, p = (
                     [float(v) for v in given[key].split(",")] if key in given else [one] * len(arguments)
@@ -184,6 +188,14 @@ class Plumed:
                 a, b, c = x[1] - x[0], x[2] - x[1], x[3] - x[2]
                 m, n = jnp.cross(a, b), jnp.cross(b, c)
                 known[label] = jnp.arctan2(jnp.cross(m, n) @ b / jnp.linalg.norm(b), m @ n)
+            elif name == "METAD":
+                known[f"{label}.bias"] = jnp.zeros(())
+            elif name == "UPPER_WALLS":
+                limits, factors = ([float(v) for v in given[key].split(",")] for key in ("AT", "KAPPA"))
+                known[f"{label}.bias"] = sum(
+                    k * jnp.maximum(x - a, 0.0) ** 2
+                    for k, x, a in zip(factors, arguments, limits, strict=True)
+                )
             elif name == "BIASVALUE":
                 known[f"{label}.bias"] = sum(arguments)
         return known
@@ -201,8 +213,11 @@ class Plumed:
             found[f"{label}.{name}"] = shares @ values / shares.sum()
         return found
 
-    def drive(self, frames: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """Return what PRINT prints and the forces of BIASVALUE for frames (n, atoms, 3); writes PRINT's file."""
+    def drive(self, frames: np.ndarray, times=None) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """Return what PRINT prints and the forces of BIASVALUE for frames (n, atoms, 3); writes PRINT's file.
+
+        Times, in ps, are 0, 1, … by default.
+        """
         printed = next(given for _, name, given in self.actions if name == "PRINT")
         names = printed["ARG"].split(",")
         with jax.enable_x64(True):
@@ -221,7 +236,7 @@ class Plumed:
         lines = [f"#! FIELDS time {' '.join(names)}"]
         lines += [
             " ".join([f"{time:.6f}", *(printed["FMT"] % value for value in row)])
-            for time, row in enumerate(rows)
+            for time, row in zip(range(len(rows)) if times is None else times, rows, strict=True)
         ]
         (self.folder / printed["FILE"]).write_text("\n".join(lines) + "\n")
         return dict(zip(names, np.transpose(rows), strict=True)), np.stack(forces)

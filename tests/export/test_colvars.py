@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from copy import copy
 
 import numpy as np
 import pytest
@@ -18,6 +19,9 @@ from ldmaps.export.colvars import check_files
 from ldmaps.export.definition import Columns, Definition, engine_units
 from ldmaps.metrics import RMSD
 from ldmaps.metrics.base import squared_matrix
+
+#: Many of these maps change in transitions alone, which an export warns of; tests/export/test_hills.py has its test.
+pytestmark = pytest.mark.filterwarnings("ignore:.*within one width of a hill:ldmaps.errors.LdmapsWarning")
 
 #: nm per unit of length.
 LENGTH = {"real": 0.1, "metal": 0.1, "lj": 0.1}
@@ -104,6 +108,30 @@ def test_a_map_of_torsions(periodic, angles, frames, tmp_path):
     assert np.allclose(fall, np.linalg.norm(forces, axis=(1, 2)), rtol=1e-5)
 
 
+def test_columns_of_a_run_are_printed_for_the_check(angles, frames, tmp_path):
+    from ldmaps.metrics import Periodic
+
+    model = LandmarkDiffusionMap(2, "connected", metric=Periodic(360.0), n_landmarks=6, extension="distilled")
+    model.fit(np.degrees(angles))
+    text = "".join(
+        f"dihedral {{\n  name {name}\n"
+        + "".join(f"  group{i} {{ atomNumbers {atom} }}\n" for i, atom in enumerate(atoms, 1))
+        + "}\n"
+        for name, atoms in (("p", (5, 7, 9, 15)), ("q", (7, 9, 15, 17)))
+    )
+    folder = export_map(model, tmp_path, "colvars", units="real", names=["p", "q"], define_columns=text)
+    line = re.search(r"`(fix_modify map configfile .*)`", (folder / "README.md").read_text())[1]
+    for name, content in check_files(
+        definition_of(model, "real"), np.arange(1, 23), frames[::50] / 0.1
+    ).items():
+        (folder / name).write_text(content)
+    command = (folder / "in.check").read_text()
+    (folder / "in.check").write_text(command.replace("dump forces", f"{line}\ndump forces"))
+    run_input(folder, "in.check")
+    agreements = check_export([folder / "check.colvars.traj"], model=model, names=["p", "q"])
+    assert max(agreements.values()) < 1e-9
+
+
 @pytest.mark.parametrize("kind", ["plain", "weighted"])
 def test_the_wall_begins_at_the_domain(kind, frames, tmp_path, request):
     model = request.getfixturevalue(kind)
@@ -119,6 +147,9 @@ def test_the_wall_begins_at_the_domain(kind, frames, tmp_path, request):
     wall = float(re.search(r"upperWalls (\S+)", (folder / "map.colvars").read_text()).group(1))
     inside = model.coverage(far).inside
     assert found["away"][inside].max() < wall < found["away"][-1]
+    # A frame 10 % beyond the reach, 21 % in d², costs 4 kT.
+    beyond = np.maximum(found["away"] / wall - 1, 0)
+    np.testing.assert_allclose(found["E_wall"], 4 * 0.596161 * (beyond / 0.21) ** 2, rtol=1e-4)
 
 
 def test_the_check_of_a_folder(weighted, tmp_path):
@@ -146,6 +177,44 @@ def test_the_free_energy_is_that_of_the_runs_temperature(plain, tmp_path):
     bias, free = np.array(block.split(), float), np.loadtxt(folder / "run.pmf")[:, 1]
     assert np.ptp(bias) > 0.1
     assert np.allclose(free, 8 / 7 * (bias.max() - bias), atol=1e-6)
+
+
+def test_frames_of_a_run_are_compared_as_readme_says(plain, molecule, tmp_path):
+    """README's lines for LAMMPS, and a system whose first two atoms the export has the wrong way round."""
+    pytest.importorskip("mdtraj", reason="mdtraj reads the topology")
+    from written_trajectories import mdtraj_trajectory
+
+    top = tmp_path / "system.pdb"
+    mdtraj_trajectory(500)[0].save(str(top))
+    model = copy(plain)
+    names = [str(name) for name in molecule.atom_names]
+    labels = [
+        f"{residue}{number}-{name}"
+        for residue, number, name in zip(molecule.residue_names, molecule.residue_numbers, names, strict=True)
+    ]
+    model.source_ = {"kind": "frames", "n_atoms": 22, "atom_names": names, "atom_labels": labels}
+    for name, atoms in (("right", range(22)), ("wrong", [4, 1, 2, 3, 0, *range(5, 22)])):
+        folder = export_map(model, tmp_path / name, "colvars", atoms=atoms, units="real")
+        lines = re.findall(
+            r"`(fix_modify map config .*?|dump .*?|dump_modify.*?)`", (folder / "README.md").read_text()
+        )
+        text = "\n".join(lines).replace("100", "10").replace("\n`", "")
+        start = export_map(model, tmp_path / "start", "colvars", atoms=range(22), units="real") / "check.data"
+        (folder / "check.data").write_text(start.read_text())
+        (folder / "in.run").write_text(
+            "units real\natom_style atomic\natom_modify map yes\nread_data check.data\npair_style zero 10.0\n"
+            "pair_coeff * *\nmass * 12.0\ntimestep 1.0\nfix tether all spring/self 20.0\nfix move all nve\n"
+            "velocity all create 300 4711\nfix bath all langevin 300 300 100 7\n"
+            f"fix map all colvars run.colvars output run tstat bath\n{text}\nrun 100\n"
+        )
+        run_input(folder, "in.run")
+    settings = {"model": model, "top": str(top)}
+    files = [tmp_path / "right" / "run.colvars.traj"]
+    agreements = check_export(files, traj=str(tmp_path / "right" / "run.dcd"), **settings)
+    assert max(agreements.values()) < 1e-4
+    files = [tmp_path / "wrong" / "run.colvars.traj"]
+    with pytest.raises(InvalidInputError, match="numbers its atoms differently"):
+        check_export(files, traj=str(tmp_path / "wrong" / "run.dcd"), **settings)
 
 
 def check_round_trip(model, folder):

@@ -10,6 +10,9 @@ from ldmaps import LandmarkDiffusionMap
 from ldmaps.export import check_export
 from ldmaps.metrics import Features
 
+#: Many of these maps change in transitions alone, which an export warns of; tests/export/test_hills.py has its test.
+pytestmark = pytest.mark.filterwarnings("ignore:.*within one width of a hill:ldmaps.errors.LdmapsWarning")
+
 KINDS = {
     "torsions": {"dihedrals": [[4, 6, 8, 14], [6, 8, 14, 16]]},
     "all": {
@@ -42,6 +45,26 @@ def test_plumed_finds_the_check(model, tmp_path):
     agreements = check_export([folder / "COLVAR", folder / "forces.xyz"])
     assert max(agreements.values()) < 1e-9
     assert "f2 = dihedral of atoms" in (folder / "README.md").read_text()
+
+
+def test_plumed_starts_quickly_with_many_features(frames, tmp_path):
+    """CUSTOM of K variables takes K³ time at the start, so it has few; all others are COMBINE's."""
+    pytest.importorskip("jax", reason="the interpreter differentiates with JAX")
+    from plumed_interpreter import Plumed, read_xyz, write_forces
+
+    chains = [[a, a + 1, a + 2, a + 3] for a in range(0, 16, 2)]
+    pairs = [[a, b] for a in range(0, 22, 3) for b in range(a + 2, 22, 5)]
+    metric = Features(22, dihedrals=chains, distances=pairs, contacts=pairs[::3], angles=[[6, 8, 14]])
+    model = LandmarkDiffusionMap(2, "connected", metric=metric, n_landmarks=6, extension="distilled")
+    model.fit(frames)
+    model.units_ = "nm"
+    folder = model.export(tmp_path, "plumed", atoms=range(22))
+    plumed = Plumed(folder / "check.dat")
+    custom = [len(given["ARG"].split(",")) for _, name, given in plumed.actions if name == "CUSTOM"]
+    assert max(custom) <= 6
+    _, forces = plumed.drive(read_xyz(folder / "check.xyz"))
+    write_forces(folder / "forces.xyz", forces)
+    assert max(check_export([folder / "COLVAR", folder / "forces.xyz"]).values()) < 1e-9
 
 
 @pytest.mark.parametrize("units", ["real", "lj"])

@@ -12,10 +12,13 @@ import pytest
 
 from ldmaps import LandmarkDiffusionMap, load
 from ldmaps.datasets import swiss_roll
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import AtomOrderWarning, InvalidInputError, OutsideDomainWarning
 from ldmaps.export import check_export, export_map
 from ldmaps.export.definition import engine_atoms
 from ldmaps.inputs import open as open_points
+
+#: Many of these maps change in transitions alone, which an export warns of; tests/export/test_hills.py has its test.
+pytestmark = pytest.mark.filterwarnings("ignore:.*within one width of a hill:ldmaps.errors.LdmapsWarning")
 
 
 def command(*arguments, folder=None):
@@ -59,11 +62,55 @@ def test_numbers_come_from_the_topology_of_the_fit(files, molecule):
 
 
 def test_numbers_come_from_the_engines_system(files, molecule):
+    """With or without a selection: water's oxygen has another residue."""
     model = load(files / "map.ldm")
-    with pytest.raises(InvalidInputError, match="system.pdb, selected by 'not element H': 11 atoms"):
-        engine_atoms(model, str(files / "system.pdb"), None, None)
-    atoms = engine_atoms(model, str(files / "system.pdb"), "not element H and not water", None)
-    assert atoms.numbers.tolist() == (np.asarray(molecule.heavy_atoms) + 4).tolist()
+    for select in (None, "not element H", "not element H and not water"):
+        atoms = engine_atoms(model, str(files / "system.pdb"), select, None)
+        assert atoms.numbers.tolist() == (np.asarray(molecule.heavy_atoms) + 4).tolist()
+        assert atoms.origin.endswith("matched by residue and name")
+
+
+def renumbered(files, name, shift, residue="ALA", order=range(22)):
+    """Write the system with other residue numbers, another name for alanine, and its atoms in another order."""
+    lines = [line for line in (files / "system.pdb").read_text().splitlines() if line[:4] in ("ATOM", "HETA")]
+    water, molecule = lines[:3], lines[3:]
+    moved = [molecule[old].replace("ALA", residue) for old in order]
+    moved = [f"{line[:22]}{int(line[22:26]) + shift:>4}{line[26:]}" for line in moved]
+    (files / name).write_text("\n".join([*water, *moved, "END"]) + "\n")
+    return str(files / name)
+
+
+def test_residues_with_other_numbers_are_matched_by_name(files, molecule):
+    """Neither the command nor Python has another way to match them, so the export does it, and says so."""
+    model = load(files / "map.ldm")
+    swapped = [0, 1, 2, 3, 5, 4, *range(6, 22)]  # C and O of the first residue
+    top = renumbered(files, "shifted.pdb", 10, order=swapped)
+    heavy = [{4: 5, 5: 4}.get(atom, atom) + 4 for atom in molecule.heavy_atoms]
+    with pytest.warns(AtomOrderWarning, match="numbers its residues differently.*ACE1 of the map as ACE11"):
+        atoms = engine_atoms(model, top, None, None)
+    assert atoms.numbers.tolist() == heavy
+    other = renumbered(files, "others.pdb", 10, "ALX", order=swapped)
+    with pytest.raises(InvalidInputError, match="no ACE1-CH3.*choose the map's atoms, in its order, with"):
+        engine_atoms(model, other, None, None)
+    # Chosen atoms are as many as the map's, so that the first residue is the first, whatever it is called.
+    atoms = engine_atoms(model, other, "not element H and not water", None)
+    assert atoms.numbers.tolist() == heavy
+
+
+def test_names_that_several_atoms_have_are_refused(files):
+    mdtraj = pytest.importorskip("mdtraj")
+    model, one = load(files / "map.ldm"), mdtraj.load(str(files / "top.pdb"))
+    one.stack(one).save(str(files / "two.pdb"))
+    two = mdtraj.load(str(files / "two.pdb")).topology
+    with pytest.raises(
+        InvalidInputError, match="ACE1-CH3 is atom 0 and atom 22, .*so names do not tell which"
+    ):
+        engine_atoms(model, two, None, None)
+    assert engine_atoms(model, two, "chainid 1", None).numbers.min() == 23
+    for residue in two.residues:
+        residue.resSeq += 5 + 20 * residue.chain.index
+    with pytest.raises(InvalidInputError, match="fit in several places: ACE1 of the map may be ACE6, ACE26"):
+        engine_atoms(model, two, None, None)
 
 
 def test_other_atoms_are_refused(files):
@@ -89,6 +136,82 @@ def test_atoms_in_another_order_are_found_by_name(files):
     straight = engine_atoms(model, str(files / "plain.pdb"), None, None).numbers
     found = engine_atoms(model, str(files / "swapped.pdb"), None, None).numbers
     assert found.tolist() == [{5: 6, 6: 5}.get(number, number) for number in straight]
+
+
+@pytest.fixture(scope="module")
+def run(files):
+    """Frames of the whole system, as an engine writes them, with times; and the same in memory."""
+    mdtraj = pytest.importorskip("mdtraj")
+    from written_trajectories import mdtraj_trajectory
+
+    trajectory = mdtraj_trajectory(500)
+    system = mdtraj.load(str(files / "system.pdb"))
+    frames = np.concatenate([np.tile(system.xyz[:, :3], (len(trajectory), 1, 1)), trajectory.xyz], axis=1)
+    times = 2.0 * np.arange(len(frames))
+    mdtraj.Trajectory(frames, system.topology, time=times).save(str(files / "run.xtc"))
+    return times, frames.astype(np.float64)
+
+
+def test_frames_of_the_engine_show_a_wrong_order_of_atoms(files, run, tmp_path):
+    """The check in the folder is in the folder's own numbering, and agrees; a run of the engine does not."""
+    pytest.importorskip("jax", reason="the interpreter differentiates with JAX")
+    from plumed_interpreter import Plumed, read_xyz
+
+    model, (times, frames) = load(files / "map.ldm"), run
+    right = engine_atoms(model, str(files / "system.pdb"), None, None).numbers - 1
+    wrong = right.copy()
+    wrong[[1, 2]] = wrong[[2, 1]]  # C and O of the first residue
+    settings = {"model": model, "traj": str(files / "run.xtc"), "top": str(files / "system.pdb")}
+    for atoms in (right, wrong):
+        folder = model.export(tmp_path / str(atoms[1]), "plumed", atoms=atoms)
+        Plumed(folder / "check.dat").drive(read_xyz(folder / "check.xyz"))
+        check_export([folder / "COLVAR"])
+        # The engine prints twice as often as it writes frames, and stops before the last ones.
+        twice, steps = np.repeat(frames, 2, axis=0), np.repeat(times, 2) + np.tile([0.0, 1.0], len(times))
+        Plumed(folder / "check.dat").drive(twice[:-5], steps[:-5])
+    agreements = check_export([tmp_path / str(right[1]) / "COLVAR"], **settings)
+    assert list(agreements) == ["psi2", "psi3"]
+    assert max(agreements.values()) < 0.02  # XTC keeps three decimals
+    with pytest.raises(InvalidInputError, match="psi. is .* in row .*numbers its atoms differently"):
+        check_export([tmp_path / str(wrong[1]) / "COLVAR"], **settings)
+
+
+def test_a_run_without_common_times_is_compared_in_order_or_refused(files, run, tmp_path):
+    model, (_, frames) = load(files / "map.ldm"), run
+    atoms = engine_atoms(model, str(files / "system.pdb"), None, None).numbers - 1
+    psi = model.transform(frames[:, atoms])
+    settings = {"model": model, "traj": [files / "run.xtc"], "top": str(files / "system.pdb")}
+
+    def printed(name, rows, at):
+        path = tmp_path / name
+        header = f"! FIELDS {at} psi2 psi3"
+        np.savetxt(
+            path, np.column_stack([np.arange(len(rows)), rows]), header=header, comments="#", fmt="%.12g"
+        )
+        return [path]
+
+    assert max(check_export(printed("step", psi, "step"), **settings).values()) < 0.02
+    with pytest.raises(InvalidInputError, match="rows and the trajectory .* frames, and no time is in both"):
+        check_export(printed("short", psi[:-1], "step"), **settings)
+    (tmp_path / "one").write_text("#! FIELDS time psi2\n0 1\n")
+    with pytest.raises(InvalidInputError, match="has no column psi3"):
+        check_export([tmp_path / "one"], **settings)
+    with pytest.raises(InvalidInputError, match="only a map of frames is compared with a trajectory"):
+        check_export(printed("step", psi, "step"), traj="run.xtc")
+    settings["top"] = renumbered(files, "reversed.pdb", 0, order=[*range(22)][::-1])
+    mdtraj = pytest.importorskip("mdtraj")
+    backwards = [0, 1, 2, *range(24, 2, -1)]
+    trajectory = mdtraj.load(str(files / "run.xtc"), top=str(files / "system.pdb"))
+    mdtraj.Trajectory(trajectory.xyz[:, backwards], mdtraj.load(settings["top"]).topology).save(
+        str(files / "reversed.xtc")
+    )
+    right = settings | {"traj": files / "reversed.xtc"}
+    assert max(check_export(printed("step", psi, "step"), **right).values()) < 0.02
+    with (
+        pytest.warns(OutsideDomainWarning, match="frames that were compared are in the map's domain"),
+        pytest.raises(InvalidInputError, match="numbers its atoms differently"),
+    ):
+        check_export(printed("step", psi, "step"), **settings)
 
 
 def test_a_map_that_does_not_know_its_atoms_asks_for_them(plain, tmp_path):
@@ -179,6 +302,17 @@ def test_the_command_writes_a_folder_and_checks_it(files, tmp_path):
     assert "name the map, --to plumed or colvars" in command(files / "map.ldm").stderr
 
 
+@pytest.mark.slow
+def test_the_command_compares_a_run(files, run, tmp_path):
+    model, (times, frames) = load(files / "map.ldm"), run
+    atoms = engine_atoms(model, str(files / "system.pdb"), None, None).numbers - 1
+    rows = np.column_stack([times, model.transform(frames[:, atoms])])
+    np.savetxt(tmp_path / "COLVAR", rows, header="! FIELDS time psi2 psi3", comments="#", fmt="%.12g")
+    given = ["--traj", files / "run.xtc", "-t", files / "system.pdb"]
+    done = command(files / "map.ldm", "--check", tmp_path / "COLVAR", *given)
+    assert done.stdout.count("largest difference") == 2, done.stderr
+
+
 def test_columns_of_a_run_are_compared_with_the_map(angles, tmp_path):
     """Round trip: what an engine prints of columns and coordinates is what ldmaps makes of the columns."""
     table = tmp_path / "angles.csv"
@@ -208,5 +342,7 @@ def test_faults_of_an_engines_output_are_named(plain, tmp_path):
     (folder / "COLVAR").write_text("#! FIELDS time psi2 psi3\n" + "0 nan 1\n" * 5)
     with pytest.raises(InvalidInputError, match="psi2 is nan in row 0"):
         check_export([folder / "COLVAR"])
-    with pytest.raises(InvalidInputError, match="no columns with names"):
+    with pytest.raises(
+        InvalidInputError, match="of frames, so the run's own are needed: name them with traj="
+    ):
         check_export([folder / "COLVAR"], model=plain)

@@ -11,8 +11,12 @@ from plumed_interpreter import Plumed, read_references, read_xyz, write_forces
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.errors import InvalidInputError, LdmapsWarning
 from ldmaps.export import check_export, export_map
+from ldmaps.export.hills import hills_of
 from ldmaps.export.plumed import coded_serial, filled
 from ldmaps.metrics.base import squared_matrix
+
+#: Many of these maps change in transitions alone, which an export warns of; tests/export/test_hills.py has its test.
+pytestmark = pytest.mark.filterwarnings("ignore:.*within one width of a hill:ldmaps.errors.LdmapsWarning")
 
 #: Eight characters per place leave errors of 5e-7 Å.
 ROUNDING = 2e-6
@@ -55,6 +59,19 @@ def test_away_is_below_the_wall_inside_the_domain_and_finite_far_away(model, fra
     assert (found["away"] <= squared.min(axis=1) * (1 + ROUNDING)).all()
 
 
+def test_the_wall_costs_four_kt_a_tenth_beyond_the_domain(model, frames, tmp_path):
+    """A distance of 1.1 times the reach is a squared distance of 1.21 times its square."""
+    folder = export_map(model, tmp_path / "out", "plumed", atoms=range(22))
+    wall = next(given for _, name, given in Plumed(folder / "plumed.dat").actions if name == "UPPER_WALLS")
+    text = (folder / "plumed.dat").read_text()
+    kept = [line for line in text.splitlines() if not line.startswith(("metad", "PRINT"))]
+    (folder / "wall.dat").write_text("\n".join([*kept, "PRINT ARG=away,wall.bias FILE=COLVAR FMT=%.12g\n"]))
+    found, _ = Plumed(folder / "wall.dat").drive(np.stack([frames[0], 1.5 * frames[0], 3 * frames[0]]))
+    beyond = np.maximum(found["away"] / float(wall["AT"]) - 1, 0)
+    assert beyond[-1] > 0.1
+    np.testing.assert_allclose(found["wall.bias"], 4 * 2.494339 * (beyond / 0.21) ** 2, rtol=1e-4)
+
+
 def test_the_check_finds_the_map_and_a_wrong_order_of_atoms(model, tmp_path):
     folder = export_map(model, tmp_path / "out", "plumed", atoms=np.arange(22)[::-1])
     frames = read_xyz(folder / "check.xyz")
@@ -94,6 +111,23 @@ def test_a_map_of_columns(periodic, angles, frames, tmp_path):
     assert np.allclose(found["away"], -2 * h * np.log(np.exp(-squared / (2 * h)).sum(axis=1)), rtol=1e-9)
     for column, name in enumerate(["psi2", "psi3"]):
         assert np.abs(found[name] - psi[:, column]).max() < 1e-9 * np.ptp(psi[:, column])
+
+
+def test_the_example_prints_what_its_check_reads_under_the_engines_names(frames, tmp_path):
+    """README's own command finds the columns p and q, which the table calls otherwise; of three, one never varies."""
+    pairs = ((4, 16), (5, 17))
+    distances = np.stack([np.linalg.norm(frames[:, a] - frames[:, b], axis=1) for a, b in pairs], axis=1)
+    table = np.column_stack([distances[:, 0], np.full(len(frames), 7.0), distances[:, 1]])
+    model = LandmarkDiffusionMap(2, metric="scaled", n_landmarks=6, extension="distilled").fit(table)
+    model.source_ = {"kind": "table", "columns": ["near", "room", "far"]}
+    names, text = ["p", "t", "q"], "p: DISTANCE ATOMS=5,17\nq: DISTANCE ATOMS=6,18"
+    folder = export_map(model, tmp_path / "out", "plumed", names=names, define_columns=text)
+    Plumed(folder / "plumed.dat").drive(frames[::50])
+    readme = (folder / "README.md").read_text()
+    assert "ldmaps export map.ldm --check COLVAR --names p,t,q\n" in readme
+    assert max(check_export([folder / "COLVAR"], model=model, names=names).values()) < 1e-6
+    with pytest.raises(InvalidInputError, match="has no column near"):
+        check_export([folder / "COLVAR"], model=model)
 
 
 def test_a_map_of_columns_on_one_scale(frames, tmp_path):
@@ -140,7 +174,7 @@ def test_the_example_uses_what_plumed_knows(plain, tmp_path):
     grid = actions["METAD"]
     assert float(grid["GRID_MIN"]) < plain.embedder_.coefficients[0].min()
     assert float(grid["GRID_MAX"]) > plain.embedder_.coefficients[0].max()
-    assert np.isclose(float(grid["SIGMA"]), np.ptp(plain.landmark_embedding_[:, 0]) / 30, rtol=1e-3)
+    assert np.isclose(float(grid["SIGMA"]), hills_of(plain).widths[0], rtol=1e-3)
     assert float(grid["GRID_MIN"]) < psi.min()
     assert psi.max() < float(grid["GRID_MAX"])
     assert set(actions["PRINT"]["ARG"].split(",")) == {"psi2", "psi3", "away", "metad.bias", "wall.bias"}

@@ -7,6 +7,7 @@ import pytest
 
 openmm = pytest.importorskip("openmm", reason="openmm is not installed")
 from openmm import app, unit  # noqa: E402
+from openmm_systems import context_of, energy_and_forces, topology_of  # noqa: E402
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap  # noqa: E402
 from ldmaps.datasets import alanine_dipeptide  # noqa: E402
@@ -27,41 +28,7 @@ def model():
     return LandmarkDiffusionMap(2, 1.36e-3, metric=metric, n_landmarks=60).fit(FRAMES)
 
 
-def topology_of(molecule):
-    topology = app.Topology()
-    chain = topology.addChain()
-    residues = [topology.addResidue(name, chain) for name in ("ACE", "ALA", "NME")]
-    atoms = [
-        topology.addAtom(name, app.Element.getBySymbol(element), residues[number - 1])
-        for name, element, number in zip(
-            molecule.atom_names, molecule.elements, molecule.residue_numbers, strict=True
-        )
-    ]
-    for first, second in molecule.bonds:
-        topology.addBond(atoms[first], atoms[second])
-    return topology
-
-
 TOPOLOGY = topology_of(MOLECULE)
-
-
-def context_of(force, positions, platform="Reference", masses=None):
-    """Return a context in which one force acts on free particles."""
-    system = openmm.System()
-    for mass in np.ones(len(positions)) if masses is None else masses:
-        system.addParticle(mass)
-    system.addForce(force)
-    context = openmm.Context(
-        system, openmm.VerletIntegrator(0.001), openmm.Platform.getPlatformByName(platform)
-    )
-    context.setPositions(positions)
-    return context
-
-
-def energy_and_forces(context):
-    state = context.getState(energy=True, forces=True)
-    forces = state.getForces(asNumpy=True).value_in_unit(unit.kilojoules_per_mole / unit.nanometer)
-    return state.getPotentialEnergy().value_in_unit(unit.kilojoules_per_mole), np.array(forces)
 
 
 # -- coordinates -----------------------------------------------------------------------

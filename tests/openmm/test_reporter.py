@@ -7,6 +7,7 @@ import pytest
 
 openmm = pytest.importorskip("openmm", reason="openmm is not installed")
 from openmm import app, unit  # noqa: E402
+from openmm_systems import new_simulation, topology_of  # noqa: E402
 
 from ldmaps import LandmarkDiffusionMap  # noqa: E402
 from ldmaps.datasets import alanine_dipeptide  # noqa: E402
@@ -52,33 +53,6 @@ class Positions:
     def report(self, simulation, state):
         self.frames.append(state.getPositions(asNumpy=True).value_in_unit(unit.nanometer))
         self.steps.append(simulation.currentStep)
-
-
-def topology_of(molecule):
-    topology = app.Topology()
-    chain = topology.addChain()
-    residues = [topology.addResidue(name, chain) for name in ("ACE", "ALA", "NME")]
-    atoms = [
-        topology.addAtom(name, app.Element.getBySymbol(element), residues[number - 1])
-        for name, element, number in zip(
-            molecule.atom_names, molecule.elements, molecule.residue_numbers, strict=True
-        )
-    ]
-    for first, second in molecule.bonds:
-        topology.addBond(atoms[first], atoms[second])
-    return topology
-
-
-def new_simulation(seed=1, temperature=300):
-    topology = topology_of(MOLECULE)
-    system = app.ForceField("amber99sbildn.xml").createSystem(topology, constraints=app.HBonds)
-    integrator = openmm.LangevinMiddleIntegrator(temperature, 1.0, 0.002)
-    integrator.setRandomNumberSeed(seed)
-    simulation = app.Simulation(topology, system, integrator, openmm.Platform.getPlatformByName("Reference"))
-    simulation.context.setPositions(MOLECULE.frames[0])
-    simulation.minimizeEnergy(maxIterations=10)
-    simulation.context.setVelocitiesToTemperature(temperature, seed)
-    return simulation
 
 
 def names_of(molecule):

@@ -9,18 +9,19 @@ from ldmaps.cli import options
 from ldmaps.cli.session import check_output, say, write_json
 from ldmaps.errors import InvalidInputError
 
-SHOWN = "to output check units top select names force"
+SHOWN = "to output check traj units top select names force"
 EPILOG = """\
 PLUMED is what GROMACS, Amber and many others have; Colvars is part of LAMMPS
-and NAMD. README.md in the folder says how to run each, and has the command that
-checks atoms and units in a minute.
+and NAMD. README.md in the folder says how to run each, and has two commands:
+one checks the input and its units, the other the order of atoms in a first run.
 
 examples:
   ldmaps export map.ldm --to plumed -o for_gromacs -t system.gro
   ldmaps export map.ldm --to colvars --units real -o for_lammps -t system.pdb
   ldmaps export angles.ldm --to plumed -o for_amber --names phi,psi
-  ldmaps export --check COLVAR forces.xyz       in the folder, after the check
-  ldmaps export angles.ldm --check COLVAR       columns and coordinates of a run
+  ldmaps export --check COLVAR forces.xyz       in the folder, after its check
+  ldmaps export map.ldm --check COLVAR --traj run.xtc -t system.gro
+  ldmaps export angles.ldm --check COLVAR --names phi,psi   columns of a run
 """
 
 
@@ -31,6 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         --to plumed|colvars  the library that computes the map
         -o --output FOLDER   folder to write
         --check FILE+        what the engine printed (and its forces), to be compared
+        --traj FILE+         with --check: frames that the engine wrote in the same run, which show its order of atoms
         --units nm|real|metal|lj  the engine's: nm is PLUMED's, real LAMMPS' and NAMD's, metal and lj LAMMPS'
     """
     options.add(parser, table)
@@ -50,7 +52,8 @@ def run(arguments: argparse.Namespace) -> None:
 
     if arguments.check is not None:
         model = None if arguments.model is None else load(arguments.model)
-        found = check_export(arguments.check, arguments.output, model=model)
+        run = options.chosen(arguments, "names traj top select periodic")
+        found = check_export(arguments.check, arguments.output, model=model, **run)
         if arguments.json:
             write_json(found)
             return

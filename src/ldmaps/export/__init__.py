@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ldmaps._lazy import load_on_first_use
 
 if TYPE_CHECKING:
-    from ldmaps.export.folder import check_export as check_export
+    from ldmaps.export.comparison import check_export as check_export
     from ldmaps.export.folder import export_map as export_map
 
-load_on_first_use(__name__, {"folder": "check_export export_map"})
+load_on_first_use(__name__, {"comparison": "check_export", "folder": "export_map"})

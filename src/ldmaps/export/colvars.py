@@ -49,7 +49,15 @@ def map_files(definition: Definition) -> dict[str, str]:
             components=components,
         )
     # In one file: LAMMPS' restart does not reach what fix_modify adds later.
-    return {"map.colvars": text, "run.colvars": text + _example(definition, origin, shares, components)}
+    files = {"map.colvars": text, "run.colvars": text + _example(definition, origin, shares, components)}
+    geometry = definition.geometry
+    if isinstance(geometry, Columns) and geometry.of_table:
+        # Colvars prints no components, so the check needs each column as a variable.
+        files["columns.colvars"] = "".join(
+            f"colvar {{\n  name {name}\n  customFunction {name}\n{_indented(geometry.text, 2)}}}\n"
+            for name in geometry.names
+        )
+    return files
 
 
 def feature(kind: str, name: str, atoms: list[str], radius: str) -> tuple[str, str]:
@@ -132,7 +140,7 @@ def _shares(definition: Definition, origin: int) -> tuple[str, str]:
         count = len(definition.weights)
         exponents = [f"{exact(1 / width)}*(u{origin + 1}-u{j})" for j in range(1, count + 1)]
         # d² of each landmark by itself: Colvars would take minutes to differentiate all in one function.
-        defining = "".join(f"    {line}\n" for line in geometry.text.strip().splitlines())
+        defining = _indented(geometry.text, 4)
         components = "".join(
             f"  customColvar {{\n    name u{j + 1}\n    customFunction {geometry.squares(geometry.variables, j)}\n"
             f"{defining}  }}\n"
@@ -161,7 +169,14 @@ def _example(definition: Definition, origin: int, shares: str, components: str) 
         nearest = f"{size}+({exact(_constants(geometry)[origin])})-{rate}*p{origin + 1}"
     total = "+".join(f"g{j}" for j in range(1, len(definition.weights) + 1))
     away = f"{nearest}-{exact(2 * definition.bandwidth)}*log({total})"
-    return text + definition.filled_in("wall.colvars", away=away, shares=shares, components=components)
+    spring = f"{2 * definition.wall_factor:.6g}"  # Colvars' walls are ½kx²
+    return text + definition.filled_in(
+        "wall.colvars", away=away, shares=shares, components=components, spring=spring
+    )
+
+
+def _indented(text: str, by: int) -> str:
+    return "".join(f"{' ' * by}{line}\n" for line in text.strip().splitlines())
 
 
 def _width(bump: float) -> str:

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from string import Template
@@ -15,9 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.embedded_rows import coordinate_names
-from ldmaps.errors import InvalidInputError, Named
-from ldmaps.extension.domain import BUMP_SHARE
-from ldmaps.inputs.selection import select_atoms
+from ldmaps.errors import AtomOrderWarning, InvalidInputError, Named
+from ldmaps.export.hills import hills_of
+from ldmaps.inputs.atom_matching import AtomMatch, described, match_atoms
+from ldmaps.inputs.selection import Selection, select_atoms
 from ldmaps.inputs.source import Reading
 from ldmaps.inputs.topology import atom_indices, atom_order, load_topology
 from ldmaps.metrics.base import squared_matrix
@@ -67,13 +69,18 @@ def _length_factor(model: Any, units: EngineUnits) -> float:
     """Return what turns the map's lengths into the engine's, or raise where the map's unit is not known."""
     if model.units_ is None and units.name == "lj":
         return 1.0  # numbers as they are
+    return map_unit_in_nm(model) / units.nm
+
+
+def map_unit_in_nm(model: Any) -> float:
+    """Return the map's unit of length, or raise where it is not known."""
     nm = _MAP_UNITS.get(str(model.units_).lower())
     if nm is None:
         raise InvalidInputError(
-            f"the map's unit of length is {model.units_ or 'not known'}, so it cannot be turned into {units.length}; "
-            'set model.units_ = "nm" (or "angstrom"), what its frames were in, and save it again'
+            f"the map's unit of length is {model.units_ or 'not known'}, so it cannot be turned into that of an "
+            'engine; set model.units_ = "nm" (or "angstrom"), what its frames were in, and save it again'
         )
-    return nm / units.nm
+    return nm
 
 
 class EngineAtoms(NamedTuple):
@@ -88,16 +95,10 @@ def engine_atoms(model: Any, top: Any, select: str | None, atoms: ArrayLike | No
     """Find the map's atoms in the engine's system, or raise where they are others or not known."""
     facts = model.source_ or {}
     n_atoms = int(model.n_features_in_) // 3
-    select = select or facts.get("select")
     if atoms is not None:
         indices, origin = atom_indices(atoms), "the indices that were given"
     elif top is not None:
-        name = top if isinstance(top, str) else "the topology"
-        selection = select_atoms(load_topology(top, ""), Reading(select=select, periodic="keep"), name)
-        indices, origin = selection.chosen, f"{name}, {f'selected by {select!r}' if select else 'all atoms'}"
-        if facts.get("atom_names") is not None and len(indices) == n_atoms:
-            order = atom_order(facts, selection.atoms, name, match=False)
-            indices = indices if order is None else indices[order]
+        indices, origin = _found_in(facts, n_atoms, top, select)
     elif facts.get("atom_indices") is not None:
         indices, origin = np.asarray(facts["atom_indices"]), "the topology of the fit"
     else:
@@ -115,6 +116,56 @@ def engine_atoms(model: Any, top: Any, select: str | None, atoms: ArrayLike | No
         )
     labels = facts.get("atom_labels") or facts.get("atom_names") or ["X"] * n_atoms
     return EngineAtoms(indices.astype(np.intp) + 1, list(labels), origin)
+
+
+def _found_in(
+    facts: Mapping[str, Any], n_atoms: int, top: Any, select: str | None
+) -> tuple[NDArray[np.intp], str]:
+    """Return the map's atoms in a topology, or in a selection of it, and how they were found there; or raise."""
+    name, topology = top if isinstance(top, str) else "the topology", load_topology(top, "")
+    chosen = select_atoms(topology, Reading(select=select, periodic="keep"), name)
+    among = f"{name}, selected by {select!r}" if select else name
+    labels = facts.get("atom_labels") or ()
+    match = (
+        match_atoms(labels, chosen.atoms.labels) if labels else "the map does not know its atoms' residues"
+    )
+    if isinstance(match, AtomMatch) and match.is_exact:
+        return chosen.chosen[match.indices], f"{among}, {match.rule}"
+    # Residues of other names or numbers: all atoms that are selected as in the fit, residue by residue.
+    if select is None and facts.get("select") is not None:
+        chosen_as_fitted = _selected(topology, str(facts["select"]), name)
+    else:
+        chosen_as_fitted = chosen
+    if chosen_as_fitted is not None and len(chosen_as_fitted.chosen) == n_atoms:
+        order = None
+        if facts.get("atom_names") is not None:
+            order = atom_order(facts, chosen_as_fitted.atoms, name, match=True)
+        indices, used = chosen_as_fitted.chosen, select or facts.get("select")
+        return indices if order is None else indices[order], (
+            f"{name}, {f'selected by {used!r}' if used else 'all atoms'}"
+        )
+    if isinstance(match, AtomMatch):
+        warnings.warn(
+            f"{among} numbers its residues differently; the map's atoms were {match.rule}: "
+            f"{described(match, labels)}, counted from 0. Check the export with a run of the engine",
+            AtomOrderWarning,
+            stacklevel=4,
+        )
+        return chosen.chosen[match.indices], f"{among}, {match.rule}"
+    count = wrong_width((len(chosen.chosen), 3), 3 * n_atoms, takes_frames=True)
+    raise InvalidInputError(
+        f"{among}: {f'{count}; ' if count else ''}{match}; choose the map's atoms, in its order, with ",
+        Named("select", ...),
+        ", or in Python atoms=[...], their indices from 0",
+    )
+
+
+def _selected(topology: Any, select: str, name: str) -> Selection | None:
+    """Return the atoms that a selection of another system finds here, or None where it finds none."""
+    try:
+        return select_atoms(topology, Reading(select=select, periodic="keep"), name)
+    except InvalidInputError:
+        return None
 
 
 @dataclass(frozen=True)
@@ -153,9 +204,23 @@ class Columns:
     length: float = 1.0
     area = 1.0
 
-    def squares(self, variables: Sequence[str], landmark: int) -> str:
-        """Return d² to a landmark as a formula of such variables."""
-        return "+".join(map(_square, variables, self.landmarks[landmark], self.periods, self.factors))
+    @property
+    def of_table(self) -> bool:
+        """Whether they are columns of a table, whose names and atoms are the user's to know."""
+        return not self.meanings
+
+    def squares(self, variables: Sequence[str], landmark: int, places: Sequence[int] | None = None) -> str:
+        """Return d² to a landmark, or what some columns contribute to it, as a formula of such variables."""
+        chosen = slice(None) if places is None else list(places)
+        return "+".join(
+            map(
+                _square,
+                variables,
+                self.landmarks[landmark, chosen],
+                self.periods[chosen],
+                self.factors[chosen],
+            )
+        )
 
 
 class Definition:
@@ -171,14 +236,14 @@ class Definition:
         self.reach = area * float(embedder.squared_radii.max())  # largest d² within the domain of a landmark
         #: d² of landmarks, (M, M).
         self.between = area * squared_matrix(embedder.metric, embedder.landmarks).astype(np.float64)
-        #: Widths for metadynamics, (k,).
-        self.bumps = BUMP_SHARE * np.ptp(model.landmark_embedding_.astype(np.float64), axis=0)
+        #: Widths for metadynamics, and the share of points within one of them of an end, (k,).
+        self.bumps, self.at_ends = hills_of(model)
         low, high = self.coefficients.min(axis=1), self.coefficients.max(axis=1)
         slack = 1e-3 * (high - low)
         #: Values that no coordinate goes beyond, with room for rounding, (k, 2).
         self.limits = np.stack([low - slack, high + slack], axis=1)
-        #: Strength of a wall on d² that costs 4 kT where a frame is 10 % beyond the reach.
-        self.spring = 8 * units.kt / (0.21 * self.reach) ** 2
+        #: κ of a wall κx² on d² that costs 4 kT where a frame is 10 % beyond the reach: 1.1² = 1 + 0.21.
+        self.wall_factor = 4 * units.kt / (0.21 * self.reach) ** 2
 
     def filled_in(self, asset: str, **more: object) -> str:
         """Return a text of ``assets`` with numbers of the map, and more, in place of $names."""
@@ -194,8 +259,10 @@ class Definition:
             "low": f"{low:.6g}",
             "high": f"{high:.6g}",
             "bins": f"{5 * (high - low) / bump:.0f}",
+            "inner_low": f"{low + bump:.6g}",
+            "inner_high": f"{high - bump:.6g}",
+            "at_ends": f"{100 * self.at_ends[0]:.0f}",
             "reach": f"{self.reach:.6g}",
-            "spring": f"{self.spring:.4g}",
         }
         text = files("ldmaps.export").joinpath("assets", asset).read_text(encoding="utf-8")
         return Template(text).substitute(values | more)
@@ -215,10 +282,9 @@ def frames_of(model: Any, atoms: EngineAtoms, units: EngineUnits) -> Frames:
     return Frames(atoms.numbers[kept], labels, structures, roots**2, fit_weights, factor)
 
 
-def columns_of_table(model: Any, names: Sequence[str] | None, text: str) -> Columns:
-    """Return the landmarks' features under the engine's names for them."""
-    landmarks, scales = model.metric_.places(model.embedder_.landmarks)
-    count = len(scales)
+def column_names(model: Any, names: Sequence[str] | None) -> list[str]:
+    """Return what the engine calls the columns of a map of a table, by default as the table; raise if it cannot."""
+    count = len(model.metric_.places(model.embedder_.landmarks)[1])
     known: Any = (model.source_ or {}).get("columns") or getattr(model, "feature_names_in_", ())
     given = [str(name) for name in names or known]
     taken = {*coordinate_names(model.n_components_), "away", "wall", "metad"}
@@ -232,6 +298,13 @@ def columns_of_table(model: Any, names: Sequence[str] | None, text: str) -> Colu
             f"{', '.join(given) or 'none'}: say what your input calls them with ",
             Named("names", ...),
         )
+    return given
+
+
+def columns_of_table(model: Any, names: Sequence[str] | None, text: str) -> Columns:
+    """Return the landmarks' features under the engine's names for them."""
+    given, (landmarks, scales) = column_names(model, names), model.metric_.places(model.embedder_.landmarks)
+    count = len(scales)
     periods = np.broadcast_to(np.asarray(getattr(model.metric_, "period", 0.0)), count)
     kept = np.flatnonzero(scales)  # what never varied is left out of the distance
     names = [given[column] for column in kept]

@@ -15,6 +15,8 @@ from ldmaps.metrics.features import CONTACT_POWER
 RADIAN = 1.0
 _FEATURES = {"dihedral": "TORSION", "angle": "ANGLE", "distance": "DISTANCE", "contact": "DISTANCE"}
 _UNITS = {"nm": "UNITS LENGTH=nm ENERGY=kj/mol TIME=ps", "lj": "UNITS NATURAL"}
+#: Variables of a CUSTOM function.
+MOST_VARIABLES = 6
 #: Per unit of length in a reference file: Å, or with natural units the number as it is.
 _FILE_SCALE = {"nm": 10.0, "lj": 1.0}
 
@@ -22,7 +24,15 @@ _FILE_SCALE = {"nm": 10.0, "lj": 1.0}
 def map_files(definition: Definition) -> dict[str, str]:
     """Return the files that define the coordinates and use them in an example: the text by the file's name."""
     head = f"# Coordinates of the map {definition.digest}, written by ldmaps. UNITS must come before this file.\n"
-    files = {"plumed.dat": definition.filled_in("plumed.dat", units=_UNITS[definition.units.name])}
+    # PLUMED's walls are κx², without ½.
+    filling = {
+        "units": _UNITS[definition.units.name],
+        "kappa": f"{definition.wall_factor:.6g}",
+        "columns": "",
+    }
+    if isinstance(definition.geometry, Columns) and definition.geometry.of_table:
+        filling["columns"] = ",".join([*definition.geometry.names, ""])  # the check needs them, too
+    files = {"plumed.dat": definition.filled_in("plumed.dat", **filling)}
     if isinstance(definition.geometry, Columns):
         return files | {"map.dat": head + _of_columns(definition, definition.geometry)}
     columns = [f"b{place}" for place in range(1, len(definition.names) + 1)]
@@ -66,14 +76,10 @@ def check_files(
 def _of_columns(definition: Definition, columns: Columns) -> str:
     """Return the formula itself, relative to the nearest landmark so that nothing underflows."""
     landmarks = range(1, len(definition.weights) + 1)
-    variables = [f"x{place}" for place in range(1, len(columns.names) + 1)]
-    asked = f"ARG={','.join(columns.names)} VAR={','.join(variables)}"
-    rate, shares = exact(0.5 / definition.bandwidth), ",".join(f"map_e{j}" for j in landmarks)
+    shares = ",".join(f"map_e{j}" for j in landmarks)
     lines = [columns.text.rstrip()] if columns.text else []
-    lines += [
-        f"map_u{j}: CUSTOM {asked} FUNC={rate}*({columns.squares(variables, j - 1)}) PERIODIC=NO"
-        for j in landmarks
-    ]
+    for j in landmarks:
+        lines += _exponent(columns, j, 0.5 / definition.bandwidth)
     lines.append(f"map_near: SORT ARG={','.join(f'map_u{j}' for j in landmarks)}")
     lines += [f"map_e{j}: CUSTOM ARG=map_u{j},map_near.1 FUNC=exp(y-x) PERIODIC=NO" for j in landmarks]
     products = definition.weights * definition.coefficients
@@ -88,6 +94,36 @@ def _of_columns(definition: Definition, columns: Columns) -> str:
         f"away: CUSTOM ARG=map_near.1,map_plain FUNC={exact(2 * definition.bandwidth)}*(x-log(y)) PERIODIC=NO",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _exponent(columns: Columns, landmark: int, rate: float) -> list[str]:
+    """Return the lines that compute d²/(2h) of a landmark from the columns, under the label map_u."""
+    # PLUMED differentiates each CUSTOM by each of its K variables, which takes K³ time at the start: a minute for 84.
+    # COMBINE has formulas of its own. Where an argument is periodic it wraps differences in 2.10 and not before, so
+    # it gets those alone that are known not to be; a column of a table may be anything.
+    places = range(len(columns.names))
+    plain = [] if columns.of_table else [place for place in places if not columns.periods[place]]
+    others = [place for place in places if place not in plain]
+    parts = []
+    if plain:
+        parameters = ",".join(map(exact, columns.landmarks[landmark - 1, plain]))
+        coefficients = ",".join(map(exact, rate * columns.factors[plain]))
+        powers = ",".join("2" for _ in plain)
+        parts.append(
+            f"COMBINE ARG={','.join(columns.names[place] for place in plain)} PARAMETERS={parameters} "
+            f"POWERS={powers} COEFFICIENTS={coefficients} PERIODIC=NO"
+        )
+    for begin in range(0, len(others), MOST_VARIABLES):
+        chunk = others[begin : begin + MOST_VARIABLES]
+        variables = [f"x{number}" for number in range(1, len(chunk) + 1)]
+        function = f"{exact(rate)}*({columns.squares(variables, landmark - 1, chunk)})"
+        names = ",".join(columns.names[place] for place in chunk)
+        parts.append(f"CUSTOM ARG={names} VAR={','.join(variables)} FUNC={function} PERIODIC=NO")
+    if len(parts) == 1:
+        return [f"map_u{landmark}: {parts[0]}"]
+    labels = [f"map_u{landmark}_{number}" for number in range(1, len(parts) + 1)]
+    lines = [f"{label}: {part}" for label, part in zip(labels, parts, strict=True)]
+    return [*lines, f"map_u{landmark}: COMBINE ARG={','.join(labels)} PERIODIC=NO"]
 
 
 def _reference(definition: Definition, frames: Frames) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import warnings
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -9,11 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import AtomOrderWarning, InvalidInputError
+from ldmaps.inputs.atom_matching import AtomMatch, described, match_atoms
 from ldmaps.inputs.topology import atom_indices
 from ldmaps.point_faults import wrong_width
 from ldmaps.settings import is_whole_number
 
+_log = logging.getLogger("ldmaps")
 #: Between these, in nm, are bonds of atoms, and lines from one Cα or P to the next; bonds in Å are not.
 BOND_LENGTHS = 0.05, 0.8
 
@@ -48,7 +52,8 @@ class FrameReporter:
         self.report_interval = int(report_interval)
         self.ignore_names = bool(ignore_names)
         self._model = fitted_on_frames(model)
-        self._atoms = None if atoms is None else atom_indices(atoms)
+        self._given_atoms = None if atoms is None else atom_indices(atoms)
+        self._atoms = self._given_atoms  # None: all, in order
         self._checked: Any = None
         self._n_atoms = 0
         self._request = {"steps": 0, "periodic": False, "include": ["positions"]}
@@ -62,9 +67,10 @@ class FrameReporter:
             The run.
         """
         if self._checked is not simulation.topology:
-            check_atoms(self._model, simulation.topology, self._atoms, self.ignore_names)
-            self._checked = simulation.topology
             self._n_atoms = simulation.system.getNumParticles()
+            found = simulated_atoms(self._model, simulation.topology, self._given_atoms, self.ignore_names)
+            self._atoms = None if np.array_equal(found, np.arange(self._n_atoms)) else found
+            self._checked = simulation.topology
         self._request["steps"] = self.report_interval - simulation.currentStep % self.report_interval
         return self._request
 
@@ -74,10 +80,20 @@ class FrameReporter:
         return (positions if self._atoms is None else positions[self._atoms])[None]
 
 
-def check_atoms(model: Any, topology: Any, atoms: NDArray[np.intp] | None, ignore_names: bool) -> None:
-    """Raise when a simulation's atoms (all of them by default) are not those the model was fitted on, or not in nm."""
-    total = topology.getNumAtoms()
+def simulated_atoms(
+    model: Any, topology: Any, atoms: NDArray[np.intp] | None, ignore_names: bool
+) -> NDArray[np.intp]:
+    """Return which atoms of a simulation a model was fitted on, or raise; checks names and the unit of length, too.
+
+    By default these are all atoms, or those that have the residues and names of the model's.
+    """
+    total, n_atoms = topology.getNumAtoms(), int(model.n_features_in_) // 3
     indices = np.arange(total) if atoms is None else atoms
+    if atoms is None and not ignore_names:
+        names = (model.source_ or {}).get("atom_names")
+        here = [atom.name.upper() for atom in topology.atoms()] if names is not None else []
+        if names is not None and here != [name.upper() for name in names]:
+            indices = _matched(model, topology, n_atoms)
     if len(indices) and indices.max() >= total:
         most = indices.max()
         raise InvalidInputError(
@@ -89,9 +105,40 @@ def check_atoms(model: Any, topology: Any, atoms: NDArray[np.intp] | None, ignor
         raise InvalidInputError(f"the simulation has {fault}; {remedy}")
     if model.units_ is None:
         _check_bonds(model, topology, indices)
+    if not ignore_names:
+        _check_names(model, topology, indices)
+    return indices
+
+
+def _matched(model: Any, topology: Any, n_atoms: int) -> NDArray[np.intp]:
+    """Return the atoms that have the residues and names of a model's, and report them; or raise."""
+    labels = model.source_.get("atom_labels") or ()
+    system = [f"{atom.residue.name}{atom.residue.id}-{atom.name}" for atom in topology.atoms()]
+    match = match_atoms(labels, system) if labels else "the map does not know its atoms' residues"
+    if not isinstance(match, AtomMatch):
+        count = wrong_width((len(system), 3), 3 * n_atoms, takes_frames=True)
+        raise InvalidInputError(
+            f"the simulation has {count or 'atoms of other names than the map'}, and matching them by residue and name "
+            f"failed: {match}; choose the map's atoms, in its order, with atoms=, or pass ignore_names=True if only "
+            "the naming differs"
+        )
+    if match.is_exact:
+        _log.info("atoms of the map in the simulation, %s: %s", match.rule, described(match, labels))
+    else:
+        warnings.warn(
+            f"the simulation numbers its residues differently; the map's atoms were {match.rule}: "
+            f"{described(match, labels)}, counted from 0. If these are others, choose them with atoms=",
+            AtomOrderWarning,
+            stacklevel=5,
+        )
+    return match.indices
+
+
+def _check_names(model: Any, topology: Any, indices: NDArray[np.intp]) -> None:
+    """Raise where an atom of the simulation has another name than that of the model in its place."""
     facts = model.source_ or {}
     names = facts.get("atom_names")
-    if names is None or ignore_names:
+    if names is None:
         return
     everything = list(topology.atoms())
     for place, (name, index) in enumerate(zip(names, indices, strict=True)):

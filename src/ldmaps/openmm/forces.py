@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +15,16 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.extension.domain import BUMP_SHARE, excess_with_gradient, log_density_with_gradient
 from ldmaps.inputs.topology import atom_indices
 from ldmaps.metrics.base import squared_matrix
-from ldmaps.openmm.atoms import check_atoms, fitted_on_frames, number_in_unit, positions_in_nm
+from ldmaps.openmm.atoms import fitted_on_frames, number_in_unit, positions_in_nm, simulated_atoms
+from ldmaps.openmm.native import NativeDistances, native_coordinate, native_distances, native_wall
 from ldmaps.point_faults import wrong_width
 from ldmaps.settings import is_whole_number
 
 if TYPE_CHECKING:
     from ldmaps.extension.embedder import Embedder
+
+
+_log = logging.getLogger("ldmaps")
 
 
 @dataclass
@@ -76,6 +81,7 @@ def coordinate_force(
     atoms: ArrayLike | None = None,
     topology: Any = None,
     ignore_names: bool = False,
+    native: bool | None = None,
 ) -> Any:
     """Return an OpenMM force whose energy is one coordinate of a map.
 
@@ -86,18 +92,24 @@ def coordinate_force(
     coordinate : int
         Which column of ``model.transform``, from 0: 0 is the slowest motion, ψ₂ of the paper.
     atoms : array-like of int, optional
-        Which particles of the system the map was fitted on, in its order. By default all atoms of ``topology``.
+        Which particles of the system the map was fitted on, in its order. By default the atoms of ``topology``
+        that have the residues and names of the map's; the log "ldmaps" lists them (INFO). A map that does not
+        know its atoms takes all.
     topology : openmm.app.Topology, optional
         The simulation's. Needed to check the atoms' names where the model knows them.
     ignore_names : bool
         Whether to accept atoms whose names are not those of the model's frames, or
         cannot be checked for want of a topology.
+    native : bool, optional
+        Whether to use OpenMM's own forces, which run on every platform without Python and are stored without
+        pickles: a map by RMSD without weights or of internal coordinates, with eight landmarks at most. By default
+        where that is possible; where it is not, the log "ldmaps" says why (INFO).
 
     Returns
     -------
-    openmm.PythonForce
-        For ``CustomCVForce.addCollectiveVariable`` or ``BiasVariable``. It can be serialized; reading it needs
-        ldmaps and a trusted file, because OpenMM stores Python objects as pickles.
+    openmm.CustomCVForce or openmm.PythonForce
+        For ``CustomCVForce.addCollectiveVariable`` or ``BiasVariable``. It can be serialized; reading a PythonForce
+        needs ldmaps and a trusted file, because OpenMM stores Python objects as pickles.
 
     Raises
     ------
@@ -112,6 +124,9 @@ def coordinate_force(
             f"pass a whole number from 0 to {k - 1}"
         )
     particles = _particles(model, atoms, topology, ignore_names)
+    distances = _own_distances(model, particles, topology, native)
+    if distances is not None:
+        return native_coordinate(model.embedder_, int(coordinate), distances)
     # Of the coefficients only those of the one coordinate, so that no other is differentiated.
     one = model.embedder_.coefficients[int(coordinate) :][:1].copy()
     value = CoordinateValue(replace(model.embedder_, coefficients=one), len(particles))
@@ -126,6 +141,7 @@ def domain_wall(
     atoms: ArrayLike | None = None,
     topology: Any = None,
     ignore_names: bool = False,
+    native: bool | None = None,
 ) -> Any:
     """Return an OpenMM force that keeps a simulation where a map is valid.
 
@@ -141,7 +157,7 @@ def domain_wall(
         300 K that pushes against the wall is then typically √(2.5/strength) nm beyond the border.
     margin : float
         How far beyond the domain, in units of √ε, frames may go freely.
-    atoms, topology, ignore_names
+    atoms, topology, ignore_names, native
         As for :func:`coordinate_force`.
     """
     from openmm import unit
@@ -151,6 +167,9 @@ def domain_wall(
     particles = _particles(model, atoms, topology, ignore_names)
     embedder = model.embedder_
     reach = number_in_unit("margin", margin) * float(np.sqrt(embedder.epsilon))
+    distances = _own_distances(model, particles, topology, native)
+    if distances is not None:
+        return native_wall(embedder, spring, reach, distances)
     return _python_force(WallEnergy(embedder, spring, reach, len(particles)), particles)
 
 
@@ -205,12 +224,13 @@ def bias_variable(
     atoms: ArrayLike | None = None,
     topology: Any = None,
     ignore_names: bool = False,
+    native: bool | None = None,
 ) -> Any:
     """Return one coordinate of a map as a variable of ``openmm.app.Metadynamics``.
 
     Parameters
     ----------
-    model, coordinate, atoms, topology, ignore_names
+    model, coordinate, atoms, topology, ignore_names, native
         As for :func:`coordinate_force`.
     width : float, optional
         Standard deviation of the Gaussian bumps, in the coordinate's units. By default
@@ -224,7 +244,8 @@ def bias_variable(
     from openmm import app
 
     model = fitted_on_frames(model)
-    force = coordinate_force(model, coordinate, atoms=atoms, topology=topology, ignore_names=ignore_names)
+    chosen = {"atoms": atoms, "topology": topology, "ignore_names": ignore_names, "native": native}
+    force = coordinate_force(model, coordinate, **chosen)
     if width is None:
         width = float(np.ptp(model.landmark_embedding_[:, coordinate])) * BUMP_SHARE
     width = number_in_unit("width", width, positive=True)
@@ -243,8 +264,7 @@ def _particles(model: Any, atoms: ArrayLike | None, topology: Any, ignore_names:
     """Return which particles the map was fitted on, checked as far as they can be."""
     indices = None if atoms is None else atom_indices(atoms)
     if topology is not None:
-        check_atoms(model, topology, indices, ignore_names)
-        return np.arange(topology.getNumAtoms()) if indices is None else indices
+        return simulated_atoms(model, topology, indices, ignore_names)
     if indices is None:
         raise InvalidInputError(
             "neither atoms nor topology was given; pass topology=simulation.topology, and atoms= where the map "
@@ -259,6 +279,22 @@ def _particles(model: Any, atoms: ArrayLike | None, topology: Any, ignore_names:
             "topology=simulation.topology, or ignore_names=True"
         )
     return indices
+
+
+def _own_distances(
+    model: Any, particles: NDArray[np.intp], topology: Any, native: bool | None
+) -> NativeDistances | None:
+    """Return OpenMM's own forces for the distances of a map; None where Python must compute them, or should."""
+    if native is False:
+        return None
+    total = None if topology is None else topology.getNumAtoms()
+    distances = native_distances(model.embedder_, particles, total)
+    if isinstance(distances, NativeDistances):
+        return distances
+    if native:
+        raise InvalidInputError(f"native=True is not possible: {distances}; leave native out")
+    _log.info("the map is computed by Python in every step: %s", distances)
+    return None
 
 
 def _python_force(computation: Any, particles: NDArray[np.intp]) -> Any:

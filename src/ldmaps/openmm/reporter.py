@@ -231,7 +231,8 @@ class LandmarkReporter(FrameReporter):
     report_interval : int
         Steps between two frames.
     atoms : array-like of int, optional
-        Which atoms of the simulation the map was fitted on, in its order. By default all of them.
+        Which atoms of the simulation the map was fitted on, in its order. By default those that have the residues
+        and names of the map's, or all of them where the map does not know its atoms.
     tracker : RegionTracker, optional
         Turns frames into regions and events.
     sink : Sink, optional
