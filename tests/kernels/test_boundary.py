@@ -140,4 +140,4 @@ def test_arguments_are_counted():
 
 
 def test_a_kernel_says_what_it_takes():
-    assert kernels.gaussian.__doc__ == "squared rate"
+    assert kernels.gaussian.__doc__ == "squared[n,m] rate"

@@ -261,7 +261,7 @@ def test_arguments_must_fit(data):
     one = np.zeros(1, np.intp)
     with pytest.raises(ValueError, match=r"frames must have shape \(1, 180, 3\)"):
         kernels.unpack_xtc_frames(bytes(data), one, 180, none, frames[:, :9].copy(), heads)
-    with pytest.raises(ValueError, match="atoms must lie within 0 and n_atoms - 1"):
+    with pytest.raises(ValueError, match="atoms must lie within 0 and 179, got 180"):
         kernels.unpack_xtc_frames(bytes(data), one, 180, one + 180, frames[:, :1].copy(), heads)
     with pytest.raises(ValueError, match="starts must lie within"):
         kernels.unpack_xtc_frames(bytes(data), one - 1, 180, none, frames, heads)
