@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-
-from ldmaps.cli import main
+from ldmaps.cli import command
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command()

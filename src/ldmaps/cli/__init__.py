@@ -12,9 +12,9 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from ldmaps._version import __version__
-from ldmaps.cli.session import guarded, printable
+from ldmaps.cli.session import guarded, leave, printable
 
-__all__ = ["main"]
+__all__ = ["command", "main"]
 
 _NAMES = "fit embed report plot basins correlate frames stream watch absorb export info plan demo completion"
 #: Each has a docstring ("``ldmaps NAME``: what it does."), EPILOG, SHOWN (what --help lists without --help-all; all
@@ -173,3 +173,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse ends --help, --version and usage errors like this
         return int(stop.code or 0)
     return guarded(arguments.run, arguments)
+
+
+def command() -> NoReturn:
+    """Run the command that ``sys.argv`` names as a process of its own, and end the process."""
+    leave(main())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import argparse
 import os
 import signal
@@ -10,7 +11,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from ldmaps.errors import InvalidInputError, LdmapsError, Message, Named, one_line
 from ldmaps.settings import LANDMARK_FIT
@@ -62,6 +63,20 @@ def guarded(run: Callable[[argparse.Namespace], int | None], arguments: argparse
             "please report this with what the same command prints with --debug"
         )
         return FAULTY_PROGRAM
+
+
+def leave(status: int) -> NoReturn:
+    """End the process with the status of a command that has run."""
+    if status in (INTERRUPTED, TERMINATED):
+        # Files are closed or removed by now. Python would wait for threads that may never end: a signal that comes
+        # while a pool starts a thread leaves one that nobody will tell to stop.
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(status)
+    with suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done; Ctrl-C has nothing left to interrupt
+    sys.exit(status)
 
 
 def shown_progress(arguments: argparse.Namespace) -> Progress:
@@ -163,9 +178,32 @@ def _terminated_like_interrupted() -> Iterator[None]:
         return
     before = signal.signal(signal.SIGTERM, stop)
     try:
-        yield
+        with _dropped_signals_sent_again():
+            yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _dropped_signals_sent_again() -> Iterator[None]:
+    """Send a signal again if Python drops its exception, as it does in finalisers and in a callback of every import."""
+    numbers = {KeyboardInterrupt: signal.SIGINT, _Terminated: signal.SIGTERM}
+    report = sys.unraisablehook
+
+    def send_again(dropped: sys.UnraisableHookArgs) -> None:
+        if dropped.exc_type not in numbers:
+            report(dropped)
+            return
+        # A little later, because an exception inside this function would be dropped as well.
+        timer = threading.Timer(0.01, _thread.interrupt_main, [numbers[dropped.exc_type]])
+        timer.daemon = True
+        timer.start()
+
+    sys.unraisablehook = send_again
+    try:
+        yield
+    finally:
+        sys.unraisablehook = report
 
 
 @contextmanager

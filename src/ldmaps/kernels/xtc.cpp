@@ -25,6 +25,7 @@ constexpr Index MOST_XTC_ATOMS = std::int64_t(1) << 31;
 CONSTANT(MOST_XTC_ATOMS)
 // No atom takes more bytes: three numbers of 32 bits, and 6 bits for the length of a run.
 constexpr Index ATOM_BYTES = 13;
+constexpr Index ATOMS_PER_BYTE = 4;
 
 // How many values a small difference can have, by the number of bits of three; the format's own table.
 constexpr std::uint32_t SIZES[] = {
@@ -242,11 +243,13 @@ Index unpack_xtc_frames(Row<const std::uint8_t> data, Row<const Index> starts, I
                         Cube<float> frames, Matrix<float> heads) {
     const bool keeps_all = atoms.size() == 0;
     expect_shape("frames", frames, starts.size(), keeps_all ? n_atoms : atoms.size(), 3);
-    const Scratch<float> scratch(keeps_all ? 0 : 3 * n_atoms);
+    // An atom takes two bits at least. Without this limit, a header that lies would decide how much memory is taken.
+    const bool is_possible = n_atoms <= ATOMS_PER_BYTE * data.size();
+    const Scratch<float> scratch(keeps_all || !is_possible ? 0 : 3 * n_atoms);
     for (Index count = 0; count < starts.size(); ++count) {
         const std::uint8_t* const frame = data.data() + starts[count];
         const Index left = data.size() - starts[count], length = frame_length(frame, left, n_atoms);
-        if (length <= 0 || length > left) return count;
+        if (length <= 0 || length > left || !is_possible) return count;
         for (Index place = 0; place < XTC_HEAD; ++place) heads(count, place) = real(frame + 12 + 4 * place);
         const Matrix<float> all = keeps_all ? frames[count] : scratch.matrix(n_atoms, 3);
         if (!unpack(frame, length, all)) return count;

@@ -1,0 +1,96 @@
+"""Commands that are interrupted or terminated end, and with the status that ``ldmaps --help`` lists."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from ldmaps.cli import session
+from ldmaps.datasets import swiss_roll
+from tools import signals
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX systems")
+#: Seconds until a command must have ended, on the busiest machine.
+LIMIT = 60
+
+
+@pytest.mark.slow
+def test_signals_at_random_moments():
+    """``make signals`` sends more of them; so does LDMAPS_SIGNALS=300."""
+    assert signals.main(["--signals", os.environ.get("LDMAPS_SIGNALS", "24")]) == 0
+
+
+@pytest.mark.parametrize(
+    ("number", "error"), [(signal.SIGTERM, session._Terminated), (signal.SIGINT, KeyboardInterrupt)]
+)
+def test_a_signal_that_python_drops_is_sent_again(number, error):
+    """An exception in a finaliser goes no further; imports run one for every module."""
+
+    class Finalised:
+        def __del__(self):
+            signal.raise_signal(number)
+
+    def drop_one_and_wait():
+        with session._terminated_like_interrupted():
+            Finalised()
+            deadline = time.monotonic() + LIMIT
+            while time.monotonic() < deadline:
+                time.sleep(0.01)
+
+    with pytest.raises(error):
+        drop_one_and_wait()
+
+
+def test_other_errors_in_finalisers_are_reported(capsys):
+    class Finalised:
+        def __del__(self):
+            raise ValueError("in a finaliser")
+
+    before, seen = sys.unraisablehook, []
+    sys.unraisablehook = seen.append
+    try:
+        with session._terminated_like_interrupted():
+            Finalised()
+        assert sys.unraisablehook == seen.append
+    finally:
+        sys.unraisablehook = before
+    (report,) = seen
+    assert str(report.exc_value) == "in a finaliser"
+
+
+# A pool notes its thread only when that has started, so this one is never told to stop.
+SIGNAL_WHILE_A_POOL_STARTS = """
+import runpy, signal, sys, threading
+start = threading.Thread.start
+def start_and_signal(thread):
+    start(thread)
+    if thread.name.startswith("ldmaps"):
+        signal.raise_signal(signal.{0})
+threading.Thread.start = start_and_signal
+sys.argv[0] = "ldmaps"
+runpy.run_module("ldmaps", run_name="__main__")
+"""
+
+FIT = "fit table.csv -m 30 --threads 2 -o map.ldm"
+
+
+@pytest.mark.parametrize(("name", "status"), [("SIGTERM", 143), ("SIGINT", 130)])
+def test_a_thread_that_nobody_stops_does_not_keep_the_command(tmp_path, name, status):
+    rows = "\n".join(",".join(map(str, row)) for row in swiss_roll(600, random_state=0).points)
+    (tmp_path / "table.csv").write_text(rows)
+    done = subprocess.run(
+        [sys.executable, "-c", SIGNAL_WHILE_A_POOL_STARTS.format(name), *FIT.split()],
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=LIMIT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == status, done.stderr
+    assert "Traceback" not in done.stderr
+    assert os.listdir(tmp_path) == ["table.csv"]
