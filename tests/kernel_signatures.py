@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -187,17 +188,24 @@ def _drawn(
 ) -> list[object]:
     values: dict[str, int] = {}
     kinds = [np.dtype(each.rstrip("*")) for each in types]
-    for argument, kind in zip(signature.arguments, kinds, strict=True):
-        for size, allowed in argument.sizes:
-            if not size.isidentifier() or size in signature.constants or size in values:
-                continue
-            values[size] = int(rng.choice(SIZES))
-            if allowed is not None:
-                low, high = signature.bounds(allowed, values, kind.itemsize)
-                values[size] = _between(rng, max(low, 0), min(high, max(low, 0) + 6))
+
+    def draw_sizes() -> None:
+        for argument, kind in zip(signature.arguments, kinds, strict=True):
+            for size, allowed in argument.sizes:
+                if not size.isidentifier() or size in signature.constants or size in values:
+                    continue
+                if allowed is None:
+                    values[size] = int(rng.choice(SIZES))
+                    continue
+                with suppress(KeyError):  # of numbers that are not drawn yet
+                    low, high = signature.bounds(allowed, values, kind.itemsize)
+                    values[size] = _between(rng, max(low, 0), min(high, max(low, 0) + 6))
+
+    draw_sizes()
     for argument in signature.arguments:
         if argument.range is not None and not argument.sizes:
             values[argument.name] = _between(rng, *signature.bounds(argument.range, values))
+    draw_sizes()
     arguments: list[object] = []
     for argument, kind in zip(signature.arguments, kinds, strict=True):
         if not argument.sizes:

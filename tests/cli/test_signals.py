@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import subprocess
@@ -44,6 +45,19 @@ def test_a_signal_that_python_drops_is_sent_again(number, error):
 
     with pytest.raises(error):
         drop_one_and_wait()
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_that_another_error_was_made_of_keeps_its_status(number, status):
+    """As Python 3.11 does where a class is created."""
+
+    def run(_):
+        try:
+            signal.raise_signal(number)
+        except BaseException as error:
+            raise RuntimeError("Error calling __set_name__") from error
+
+    assert session.guarded(run, argparse.Namespace()) == status
 
 
 def test_other_errors_in_finalisers_are_reported(capsys):

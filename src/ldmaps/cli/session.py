@@ -32,7 +32,12 @@ def guarded(run: Callable[[argparse.Namespace], int | None], arguments: argparse
     debug, quiet = (bool(getattr(arguments, name, False)) for name in ("debug", "quiet"))
     parser = getattr(arguments, "command_parser", None)
     try:
-        with _clean_streams(debug), _warnings_in_a_line(quiet, parser), _terminated_like_interrupted():
+        with (
+            _clean_streams(debug),
+            _warnings_in_a_line(quiet, parser),
+            _terminated_like_interrupted(),
+            _signals_unwrapped(),
+        ):
             check_named_files(arguments)
             status = run(arguments)
             sys.stdout.flush()
@@ -182,6 +187,20 @@ def _terminated_like_interrupted() -> Iterator[None]:
             yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _signals_unwrapped() -> Iterator[None]:
+    """Raise a signal's exception itself where other code made another of it, as Python 3.11 does in a class body."""
+    try:
+        yield
+    except Exception as error:
+        behind: BaseException | None = error
+        while behind is not None and not isinstance(behind, (KeyboardInterrupt, _Terminated)):
+            behind = behind.__cause__ or behind.__context__
+        if behind is None:
+            raise
+        raise behind from None
 
 
 @contextmanager

@@ -16,6 +16,15 @@
 // kernels do with sizes and indices relies on it. What is not kept becomes a ValueError before the kernel runs. Bytes
 // are an array of uint8. Element types and dimensions come from the function. Kernels run without the GIL, and what
 // they throw becomes a ValueError.
+//
+// Why a layer of our own, where nanobind is what everyone knows: one point is embedded in a microsecond or two, by a
+// few calls. The call of `extend`, with six arrays and a number, takes 115 ns before anything is computed, through
+// nanobind 730 ns, although that compares no sizes (fastest of many repetitions on one AMD EPYC core):
+//
+//     python benchmarks/call_overhead.py --nanobind
+//
+// A free-threaded Python turns the GIL on when it imports the module, as for every module that does not declare that it
+// needs none: nothing here is known to need it, but nobody has tried.
 #pragma once
 
 #include <Python.h>

@@ -187,9 +187,10 @@ void extend_euclidean(Matrix<const Real> a, Index r0, Index r1, Matrix<const Rea
         online.embed(i, row, lows.row());
     }
 }
-KERNEL(extend_euclidean,
-       "a[f=1..,n] r0=0..n r1=r0..n b[f,m=1..] lower[f,m/BLOCK] upper[f,m/BLOCK] rate weights[m] coefficients[k,m] "
-       "coordinates[r1-r0,k] nearest[r1-r0] lowest[r1-r0]")
+KERNEL(
+    extend_euclidean,
+    "a[f=1..,n] r0=0..n r1=r0..n b[f,m=1..] lower[f,blocks=m/BLOCK] upper[f,blocks] rate weights[m] coefficients[k,m] "
+    "coordinates[p=r1-r0,k] nearest[p] lowest[p]")
 
 // -- rows
 

@@ -2,7 +2,6 @@
 #include "signature.h"
 
 #include <cctype>
-#include <limits>
 
 #include "binding.h"
 
@@ -101,21 +100,26 @@ std::string rule_of(Index low, Index high) {
     return " must lie within " + std::to_string(low) + " and " + std::to_string(high);
 }
 
+// Say what is wrong with elements that are not within their range.
+template <class Whole>
+[[noreturn]] void refuse_elements(const std::string& name, const Whole* elements, Index low, Index high) {
+    Index place = 0;
+    while (elements[place] >= low && elements[place] <= high) ++place;
+    throw std::invalid_argument(name + rule_of(low, high) + ", got " + std::to_string(elements[place]) + " at place " +
+                                std::to_string(place));
+}
+
 template <class Whole>
 void check_each(const std::string& name, const Whole* elements, Index count, Index low, Index high, bool is_rising) {
-    if (count == 0) return;
-    Whole lowest = elements[0], highest = elements[0];
-#pragma omp simd reduction(min : lowest) reduction(max : highest)
+    using Unsigned = std::make_unsigned_t<Index>;
+    // Below the lowest is above every width where numbers have no sign: one comparison, and nothing overflows.
+    const auto width = static_cast<Unsigned>(high) - static_cast<Unsigned>(low);
+    bool is_outside = low > high;
+#pragma omp simd reduction(| : is_outside)
     for (Index i = 0; i < count; ++i) {
-        lowest = elements[i] < lowest ? elements[i] : lowest;
-        highest = elements[i] > highest ? elements[i] : highest;
+        is_outside |= static_cast<Unsigned>(Index(elements[i])) - static_cast<Unsigned>(low) > width;
     }
-    if (lowest < low || highest > high) {
-        Index place = 0;
-        while (elements[place] >= low && elements[place] <= high) ++place;
-        throw std::invalid_argument(name + rule_of(low, high) + ", got " + std::to_string(elements[place]) +
-                                    " at place " + std::to_string(place));
-    }
+    if (is_outside && count > 0) refuse_elements(name, elements, low, high);
     if (!is_rising) return;
     for (Index i = 1; i < count; ++i) {
         if (elements[i - 1] <= elements[i]) continue;
@@ -150,7 +154,18 @@ Expression::Expression(const std::string& text, const Names& names, const Consta
         operation = text[end];
         at = end + 1;
     }
-    if (terms_.size() == 1 && terms_[0].operation == '+') alone_ = std::max(terms_[0].place, -1);
+    for (const Term& term : terms_) {
+        const bool is_added = term.operation == '+', is_number = term.place == NUMBER;
+        int& place = is_added ? plus_ : minus_;
+        is_simple_ = is_simple_ && (is_added || term.operation == '-') && term.place != ITEMSIZE;
+        is_simple_ = is_simple_ && (is_number ? is_added && number_ == 0 : place == NO_VALUE);
+        if (!is_simple_) return;
+        if (is_number) {
+            number_ = term.number;
+        } else {
+            place = term.place;
+        }
+    }
 }
 
 Index Expression::computed(const Index* values, Index itemsize) const {
@@ -192,7 +207,7 @@ Signature::Signature(const char* text, const std::vector<const Wanted*>& forms, 
     // Names are given out before they are used, so that a size may be used before the array that has it: numbers first.
     Expression::Names names;
     const auto add_source = [&](const std::string& name, std::size_t argument, int axis) {
-        names[name] = static_cast<int>(sources_.size());
+        names[name] = static_cast<int>(sources_.size()) + 1;
         sources_.push_back({static_cast<int>(argument), axis});
     };
     for (std::size_t argument = 0; argument < all.size(); ++argument) {
@@ -209,7 +224,7 @@ Signature::Signature(const char* text, const std::vector<const Wanted*>& forms, 
         if (one.is_rising && one.sizes.size() != 1) refuse_signature(one.name, "must have one dimension to be rising");
         if (one.sizes.empty() && is_whole) add_source(one.name, argument, -1);
     }
-    const int n_numbers = static_cast<int>(sources_.size());
+    const int first_size = static_cast<int>(sources_.size()) + 1;
     for (std::size_t argument = 0; argument < all.size(); ++argument) {
         for (std::size_t axis = 0; axis < all[argument].sizes.size(); ++axis) {
             const std::string& size = all[argument].sizes[axis];
@@ -220,7 +235,7 @@ Signature::Signature(const char* text, const std::vector<const Wanted*>& forms, 
             add_source(size, argument, static_cast<int>(axis));
         }
     }
-    if (sources_.size() > MOST_VALUES) refuse_signature(text, "has too many sizes");
+    if (sources_.size() >= MOST_VALUES) refuse_signature(text, "has too many sizes");
     std::vector<Check> numbers, computed;
     for (std::size_t place = 0; place < all.size(); ++place) {
         const Written& one = all[place];
@@ -230,17 +245,19 @@ Signature::Signature(const char* text, const std::vector<const Wanted*>& forms, 
             const Expression size(one.sizes[axis], names, constants);
             arguments_.back().shape.push_back(size);
             const auto known = names.find(one.sizes[axis]);
-            const bool is_source = known != names.end() && sources_[known->second].argument == argument &&
-                                   sources_[known->second].axis == static_cast<int>(axis);
+            const bool is_source = known != names.end() && sources_[known->second - 1].argument == argument &&
+                                   sources_[known->second - 1].axis == static_cast<int>(axis);
             // Sizes that depend on numbers are compared when these are known to be within their ranges.
-            std::vector<Check>& list = size.uses(0, n_numbers) ? computed : checks_;
-            if (!is_source) list.push_back({Rule::SIZE, argument, int(axis), {size, size}});
+            const auto list_of = [&](const Expression& used) -> std::vector<Check>& {
+                return used.uses(1, first_size) ? computed : checks_;
+            };
+            if (!is_source) list_of(size).push_back({Rule::SIZE, argument, int(axis), {size, size}});
             if (one.size_ranges[axis].empty()) continue;
             if (!is_source) refuse_signature(one.sizes[axis], "must have its range where it stands first");
             const Range range = range_of(one.size_ranges[axis], names, constants);
             const bool is_exact = one.size_ranges[axis].find("..") == std::string::npos;
             if (is_exact) arguments_.back().shape.back() = range.low;
-            checks_.push_back({is_exact ? Rule::SIZE : Rule::SIZE_RANGE, argument, int(axis), range});
+            list_of(range.low).push_back({is_exact ? Rule::SIZE : Rule::SIZE_RANGE, argument, int(axis), range});
         }
         if (!one.has_range) continue;
         const Range range = range_of(one.range, names, constants);
@@ -256,6 +273,7 @@ Signature::Signature(const char* text, const std::vector<const Wanted*>& forms, 
 
 void Signature::check_sizes(const Given* given, const Wanted* wanted, Index* values) const {
     Index* next = values;
+    *next++ = 0;
     for (const Source& source : sources_) {
         const Given& one = given[source.argument];
         *next++ = source.axis < 0 ? one.whole() : one.shape()[source.axis];

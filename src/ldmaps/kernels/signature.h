@@ -2,6 +2,7 @@
 // explained in binding.h.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -13,8 +14,8 @@ namespace ldmaps {
 class Given;
 struct Wanted;
 
-// Sizes and whole numbers that one signature has names for, at most.
-constexpr int MOST_VALUES = 24;
+// Sizes and whole numbers that one signature has names for, at most; the first value has no name and is 0.
+constexpr int MOST_VALUES = 24, NO_VALUE = 0;
 
 // A sum, difference, product or quotient of sizes and whole numbers, computed from left to right.
 class Expression {
@@ -26,7 +27,11 @@ public:
     Expression(const std::string& text, const Names& names, const Constants& constants);
     // Quotients are rounded up. What overflows becomes the largest number, which no array has as its size.
     Index value(const Index* values, Index itemsize) const {
-        return alone_ >= 0 ? values[alone_] : computed(values, itemsize);
+        if (!is_simple_) return computed(values, itemsize);
+        Index result;
+        const bool is_lost = __builtin_sub_overflow(values[plus_], values[minus_], &result) |
+                             __builtin_add_overflow(result, number_, &result);
+        return is_lost ? std::numeric_limits<Index>::max() : result;
     }
     // Whether it uses one of the values from `first` to before `last`.
     bool uses(int first, int last) const;
@@ -42,7 +47,10 @@ private:
     Index computed(const Index* values, Index itemsize) const;
 
     std::vector<Term> terms_;
-    int alone_ = -1;  // the place of the value, where an expression is nothing but that
+    // Nearly all are a value less another one and a number more, which takes a nanosecond.
+    bool is_simple_ = true;
+    int plus_ = NO_VALUE, minus_ = NO_VALUE;
+    Index number_ = 0;
 };
 
 // Values from the lower to the upper bound, both included.
