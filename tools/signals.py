@@ -174,18 +174,28 @@ def _trouble(name: str, number: int, status: int, left: list[str], said: str) ->
 def _wait_for_moment(
     process: subprocess.Popen[bytes], number: int, output: Path, chance: random.Random, begin: float
 ) -> None:
-    """Wait for a moment: any, or one after the output was begun."""
-    is_any = number == signal.SIGTERM and chance.random() < 0.6
-    # Moments before all is imported are as likely as those after it, whatever the machine needs for that.
-    share = chance.random()
+    """Wait for a moment: any at all, any while the command works, or one right after the output was begun."""
+    is_at_output = chance.random() < 0.4
+    is_at_work = number == signal.SIGINT  # before, Python itself answers Ctrl-C
+    # Early moments, while modules are imported, are as likely as all later ones.
+    pause = 3.0 * chance.random() ** 2
     deadline = begin + LIMIT
     while process.poll() is None and time.monotonic() < deadline:
-        if is_any and time.monotonic() - begin > 3.0 * share * share:
+        if is_at_output and any(output.iterdir()):
+            time.sleep(0.1 * pause)
             return
-        if not is_any and any(output.iterdir()):
-            time.sleep(0.2 * share)
+        if not is_at_output and (not is_at_work or _is_at_work(process.pid, output)):
+            time.sleep(pause)
             return
         time.sleep(0.002)
+
+
+def _is_at_work(process: int, output: Path) -> bool:
+    """Say whether a command has begun: not before then it imports numpy."""
+    maps = Path(f"/proc/{process}/maps")
+    if not maps.exists():
+        return any(output.iterdir())
+    return "numpy" in maps.read_text()
 
 
 def _feed(process: subprocess.Popen[bytes], ended: threading.Event, pause: float) -> None:

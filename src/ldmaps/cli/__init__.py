@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from ldmaps._version import __version__
 from ldmaps.cli.session import guarded, leave, printable
 
-__all__ = ["command", "main"]
+__all__ = ["main"]
 
 _NAMES = "fit embed report plot basins correlate frames stream watch absorb export info plan demo completion"
 #: Each has a docstring ("``ldmaps NAME``: what it does."), EPILOG, SHOWN (what --help lists without --help-all; all
