@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import subprocess
@@ -49,18 +50,33 @@ def test_a_signal_that_python_drops_is_sent_again(number, error):
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_that_another_error_was_made_of_keeps_its_status(number, status):
-    """As Python 3.11 does where a class is created."""
+    """As in C code that imports a module, where nothing names the cause."""
 
     def run(_):
-        try:
+        with contextlib.suppress(BaseException):
             signal.raise_signal(number)
-        except BaseException as error:
-            raise RuntimeError("Error calling __set_name__") from error
+        raise ImportError("could not import module")
 
     assert session.guarded(run, argparse.Namespace()) == status
 
 
-def test_other_errors_in_finalisers_are_reported(capsys):
+def test_an_error_that_has_a_message_for_the_user_is_kept(capsys):
+    def run(_):
+        with contextlib.suppress(BaseException):
+            signal.raise_signal(signal.SIGTERM)
+        raise OSError("no space is left")
+
+    assert session.guarded(run, argparse.Namespace()) == 1
+    assert "no space is left" in capsys.readouterr().err
+
+
+def test_handlers_are_put_back():
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    assert session.guarded(lambda _: 0, argparse.Namespace()) == 0
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_other_errors_in_finalisers_are_reported():
     class Finalised:
         def __del__(self):
             raise ValueError("in a finaliser")

@@ -36,7 +36,6 @@ def guarded(run: Callable[[argparse.Namespace], int | None], arguments: argparse
             _clean_streams(debug),
             _warnings_in_a_line(quiet, parser),
             _terminated_like_interrupted(),
-            _signals_unwrapped(),
         ):
             check_named_files(arguments)
             status = run(arguments)
@@ -171,42 +170,45 @@ class _Terminated(BaseException):
     """SIGTERM arrived."""
 
 
+#: What a signal raises in the main thread.
+_RAISED = {signal.SIGINT: KeyboardInterrupt, signal.SIGTERM: _Terminated}
+
+
 @contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
     """Let SIGTERM unwind the stack as Ctrl-C does, so that half-written files are removed."""
+    arrived: list[signal.Signals] = []
 
-    def stop(*_: object) -> None:
-        raise _Terminated
+    def stop(number: int, *_: object) -> None:
+        arrived.append(signal.Signals(number))
+        raise _RAISED[arrived[-1]]
 
     if threading.current_thread() is not threading.main_thread():  # main() was called by a program
         yield
         return
-    before = signal.signal(signal.SIGTERM, stop)
+    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, stop)}
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        before[signal.SIGINT] = signal.signal(signal.SIGINT, stop)
     try:
         with _dropped_signals_sent_again():
             yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
-def _signals_unwrapped() -> Iterator[None]:
-    """Raise a signal's exception itself where other code made another of it, as Python 3.11 does in a class body."""
-    try:
-        yield
-    except Exception as error:
-        behind: BaseException | None = error
-        while behind is not None and not isinstance(behind, (KeyboardInterrupt, _Terminated)):
-            behind = behind.__cause__ or behind.__context__
-        if behind is None:
+    except (LdmapsError, OSError, MemoryError):
+        raise
+    except Exception:
+        # What was raised may have become another error, even one that does not name its cause: an ImportError where C
+        # code imports, a RuntimeError in the body of a class (Python 3.11).
+        if not arrived:
             raise
-        raise behind from None
+        raise _RAISED[arrived[0]] from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
 def _dropped_signals_sent_again() -> Iterator[None]:
     """Send a signal again if Python drops its exception, as it does in finalisers and in a callback of every import."""
-    numbers = {KeyboardInterrupt: signal.SIGINT, _Terminated: signal.SIGTERM}
+    numbers: dict[type[BaseException] | None, int] = {raised: number for number, raised in _RAISED.items()}
     report = sys.unraisablehook
 
     def send_again(dropped: sys.UnraisableHookArgs) -> None:
