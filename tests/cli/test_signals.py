@@ -76,6 +76,25 @@ def test_handlers_are_put_back():
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
+def test_a_signal_that_other_code_catches_is_sent_again_but_cleaning_up_is_not_interrupted():
+    seen = []
+
+    def catch_one_and_wait():
+        with session._terminated_like_interrupted():
+            with contextlib.suppress(BaseException):
+                signal.raise_signal(signal.SIGTERM)
+            try:
+                time.sleep(LIMIT)
+            finally:
+                seen.append("cleaning up")
+                time.sleep(2.5 * session._REMINDED_AFTER)
+                seen.append("clean")
+
+    with pytest.raises(session._Terminated):
+        catch_one_and_wait()
+    assert seen == ["cleaning up", "clean"]
+
+
 def test_other_errors_in_finalisers_are_reported():
     class Finalised:
         def __del__(self):

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -171,17 +172,38 @@ class _Terminated(BaseException):
 
 
 #: What a signal raises in the main thread.
-_RAISED = {signal.SIGINT: KeyboardInterrupt, signal.SIGTERM: _Terminated}
+_RAISED: dict[int, type[BaseException]] = {signal.SIGINT: KeyboardInterrupt, signal.SIGTERM: _Terminated}
+#: Seconds after which a signal that ended nothing is sent again.
+_REMINDED_AFTER = 1.0
 
 
 @contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
     """Let SIGTERM unwind the stack as Ctrl-C does, so that half-written files are removed."""
-    arrived: list[signal.Signals] = []
+    # An exception that a signal raises can get lost: Python drops it in finalisers and in a callback of every import,
+    # and C code that imports a module may clear it. So a signal is sent again until the command ends.
+    arrived: list[int] = []
+    reminders: list[int] = []
+    has_ended = False
+
+    def remind(number: int) -> None:
+        while True:
+            time.sleep(_REMINDED_AFTER)
+            if has_ended:
+                return
+            reminders.append(number)
+            _thread.interrupt_main(signal.Signals(number))
 
     def stop(number: int, *_: object) -> None:
-        arrived.append(signal.Signals(number))
-        raise _RAISED[arrived[-1]]
+        is_reminder = bool(reminders) and reminders.pop() == number
+        if is_reminder and _is_stopping():
+            return
+        if not arrived:
+            # Not by threading, whose locks the main thread may hold just now.
+            with suppress(RuntimeError):
+                _thread.start_new_thread(remind, (number,))
+        arrived.append(number)
+        raise _RAISED[number]
 
     if threading.current_thread() is not threading.main_thread():  # main() was called by a program
         yield
@@ -190,7 +212,7 @@ def _terminated_like_interrupted() -> Iterator[None]:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         before[signal.SIGINT] = signal.signal(signal.SIGINT, stop)
     try:
-        with _dropped_signals_sent_again():
+        with _dropped_signals_unreported():
             yield
     except (LdmapsError, OSError, MemoryError):
         raise
@@ -201,26 +223,29 @@ def _terminated_like_interrupted() -> Iterator[None]:
             raise
         raise _RAISED[arrived[0]] from None
     finally:
+        has_ended = True
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
+def _is_stopping() -> bool:
+    """Say whether the main thread is cleaning up after a signal, which must not be interrupted."""
+    error = sys.exc_info()[1]
+    while error is not None and not isinstance(error, tuple(_RAISED.values())):
+        error = error.__context__
+    return error is not None
+
+
 @contextmanager
-def _dropped_signals_sent_again() -> Iterator[None]:
-    """Send a signal again if Python drops its exception, as it does in finalisers and in a callback of every import."""
-    numbers: dict[type[BaseException] | None, int] = {raised: number for number, raised in _RAISED.items()}
+def _dropped_signals_unreported() -> Iterator[None]:
+    """Print nothing of a signal's exception that Python drops."""
     report = sys.unraisablehook
 
-    def send_again(dropped: sys.UnraisableHookArgs) -> None:
-        if dropped.exc_type not in numbers:
+    def report_others(dropped: sys.UnraisableHookArgs) -> None:
+        if dropped.exc_type not in _RAISED.values():
             report(dropped)
-            return
-        # A little later, because an exception inside this function would be dropped as well.
-        timer = threading.Timer(0.01, _thread.interrupt_main, [numbers[dropped.exc_type]])
-        timer.daemon = True
-        timer.start()
 
-    sys.unraisablehook = send_again
+    sys.unraisablehook = report_others
     try:
         yield
     finally:
