@@ -13,6 +13,8 @@ SANITIZE_TESTS ?= tests/kernels tests/inputs/test_xtc_frames.py tests/test_text_
 SANITIZE_TARGETS ?= decoders tables trajectories
 # More arguments for the kills, for example: make kills KILL_ARGS="--seed 7 --only csv"
 KILL_ARGS ?=
+# More arguments for the signals, for example: make signals SIGNAL_ARGS="--seed 7 --only embed"
+SIGNAL_ARGS ?=
 # More arguments for the simulated worlds, for example: make simulate SIMULATE_ARGS="--seed 4711"
 SIMULATE_ARGS ?=
 # More arguments for the package check, for example: make package PACKAGE_ARGS="--output dist"
@@ -204,6 +206,10 @@ sanitize: $(INSTALLED) ## Run the kernels' tests and fuzzers with every index, a
 .PHONY: kills
 kills: $(INSTALLED) ## Kill streams 1,000 times, start them again, and compare their outputs byte by byte (minutes)
 	$(BIN)/python tools/kills.py --kills 1000 --faults 60 $(KILL_ARGS)
+
+.PHONY: signals
+signals: $(INSTALLED) ## Send 300 signals to commands at random moments; each must end as documented (a quarter of an hour)
+	$(BIN)/python -m tools.signals --signals 300 $(SIGNAL_ARGS)
 
 .PHONY: simulate
 simulate: $(INSTALLED) ## Run streams in 100,000 simulated worlds, each with faults that its seed decides (ten minutes)

@@ -7,8 +7,8 @@ import pytest
 from scipy.linalg import subspace_angles
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap, load
-from ldmaps.__main__ import main
 from ldmaps.bandwidth_scan import scan_bandwidth
+from ldmaps.cli import main
 from ldmaps.datasets import swiss_roll
 from ldmaps.diffusion.spectrum import spectral_gap
 from ldmaps.errors import InvalidInputError

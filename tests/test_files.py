@@ -10,7 +10,7 @@ import pytest
 
 from ldmaps import door
 from ldmaps.errors import LdmapsWarning
-from ldmaps.files import lock, sync_folder, written_whole
+from ldmaps.files import lock, sync_folder, temporary_beside, written_whole
 
 
 class InterruptedWriteError(Exception):
@@ -207,3 +207,17 @@ def test_writing_changes_nothing_that_other_threads_see(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "umask", lambda mask: pytest.fail("the umask was set"))
     with written_whole(tmp_path / "c") as stream:
         stream.write(b"new")
+
+
+@pytest.mark.parametrize("opened", [written_whole, temporary_beside])
+def test_a_signal_right_after_a_file_was_created_leaves_nothing_behind(tmp_path, monkeypatch, opened):
+    open_file = door.open
+
+    def open_and_be_interrupted(*arguments):
+        os.close(open_file(*arguments))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(door, "open", open_and_be_interrupted)
+    with pytest.raises(KeyboardInterrupt), opened(tmp_path / "map.ldm"):
+        pass
+    assert list(tmp_path.iterdir()) == []

@@ -83,9 +83,11 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     target = os.fspath(path)
     folder, base = os.path.split(target)
     _remove_left_behind(folder or ".", base)
-    descriptor, name = _new_file(folder, base)
+    name = _new_name(folder, base)
     is_named = False
     try:
+        # In here, so that a signal right after it leaves nothing behind.
+        descriptor = door.open(name, _NEW, 0o666)
         with io.BufferedWriter(_Settling(descriptor)) as stream:
             with suppress(OSError):  # file systems without locks keep what killed processes leave
                 _lock(descriptor)
@@ -109,23 +111,25 @@ def temporary_beside(path: str | os.PathLike[str]) -> Iterator[str]:
     """Make an empty file next to ``path`` for a writer that wants a name; it is removed when the block ends."""
     # Named like those of written_whole, so that what a killed process leaves is removed by a later one.
     folder, base = os.path.split(os.fspath(path))
-    descriptor, name = _new_file(folder, base)
+    name, descriptor = _new_name(folder, base), -1
     try:
+        descriptor = door.open(name, _NEW, 0o666)
         with suppress(OSError):
             _lock(descriptor)
         yield name
     finally:
-        door.close(descriptor)
+        if descriptor >= 0:
+            door.close(descriptor)
         with suppress(OSError):
             door.unlink(name)
 
 
-def _new_file(folder: str, base: str) -> tuple[int, str]:
-    """Return the descriptor and the name of a new temporary file, with the permissions of any new file."""
+def _new_name(folder: str, base: str) -> str:
+    """Return the name of a temporary file that is not there yet."""
     while True:
         name = os.path.join(folder, f".{base}.{door.token_hex(4)}.part")
-        with suppress(FileExistsError):
-            return door.open(name, _NEW, 0o666), name
+        if not door.exists(name):
+            return name
 
 
 def read_whole(path: str | os.PathLike[str]) -> bytes:

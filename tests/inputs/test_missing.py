@@ -11,7 +11,7 @@ import pytest
 
 import ldmaps.inputs
 from ldmaps import LandmarkDiffusionMap, load
-from ldmaps.__main__ import main
+from ldmaps.cli import main
 from ldmaps.errors import InvalidInputError
 from ldmaps.streaming import StreamEmbedder
 

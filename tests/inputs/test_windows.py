@@ -11,7 +11,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 import ldmaps.inputs
 from ldmaps import LandmarkDiffusionMap, load
-from ldmaps.__main__ import main
+from ldmaps.cli import main
 from ldmaps.errors import InvalidInputError, ModelFileError
 from ldmaps.inputs import Windows
 from ldmaps.inputs.windows import Cutter

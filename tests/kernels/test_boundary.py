@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
 import sys
 import threading
 import time
@@ -132,6 +133,36 @@ def test_other_threads_run_meanwhile():
     assert turns > 20
 
 
+# Python ends while threads are inside kernels, and takes its time over it: they come back meanwhile.
+ENDING = """
+import sys, threading, time, types
+import numpy as np
+from ldmaps import kernels
+
+class Slow:
+    def __del__(self, sleep=time.sleep):
+        sleep(1.0)
+
+sys.modules["slow"] = types.ModuleType("slow")
+sys.modules["slow"].slow = Slow()
+squared, is_inside = np.ones((400, 1000)), threading.Event()
+
+def work():
+    while True:
+        is_inside.set()
+        kernels.gaussian(squared, 1e-9)
+
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+is_inside.wait()
+"""
+
+
+def test_threads_that_come_back_while_python_ends_end_nothing_else():
+    done = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_arguments_are_counted():
     with pytest.raises(TypeError, match="^extend takes 7 arguments, got 8$"):
         kernels.extend(*arguments(), 1)
@@ -140,4 +171,4 @@ def test_arguments_are_counted():
 
 
 def test_a_kernel_says_what_it_takes():
-    assert kernels.gaussian.__doc__ == "squared rate"
+    assert kernels.gaussian.__doc__ == "squared[n,m] rate"

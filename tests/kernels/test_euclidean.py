@@ -184,18 +184,20 @@ def test_arguments_that_do_not_fit_are_refused(kernels):
         r"b must have shape \(2, 7\), got \(3, 7\)": lambda: kernels.squared_euclidean(
             a, 0, 5, wrong, 0, 7, out
         ),
-        "rows must lie within 0 and 5, got 0 to 6": lambda: kernels.squared_euclidean(a, 0, 6, b, 0, 7, out),
-        "columns must lie within 0 and 7, got -1 to 6": lambda: kernels.squared_euclidean(
-            a, 0, 5, b, -1, 6, out
-        ),
+        "r1 must lie within 0 and 5, got 6": lambda: kernels.squared_euclidean(a, 0, 6, b, 0, 7, out),
+        "c0 must lie within 0 and 7, got -1": lambda: kernels.squared_euclidean(a, 0, 5, b, -1, 6, out),
         r"out must have shape \(4, 7\)": lambda: kernels.squared_euclidean(a, 0, 4, b, 0, 7, out),
-        "a must have a feature": lambda: kernels.squared_euclidean(a[:0], 0, 5, b[:0], 0, 7, out),
-        "one to three features": lambda: kernels.nearest_euclidean(
+        "the size of a along axis 0 must be at least 1, got 0": lambda: kernels.squared_euclidean(
+            a[:0], 0, 5, b[:0], 0, 7, out
+        ),
+        "the size of a along axis 0 must lie within 1 and 3, got 4": lambda: kernels.nearest_euclidean(
             np.ones((4, 5)), 0, 5, np.ones((4, 7)), index, lowest
         ),
-        "b must have a point": lambda: kernels.nearest_euclidean(a, 0, 5, b[:, :0].copy(), index, lowest),
+        "the size of b along axis 1 must be at least 1": lambda: kernels.nearest_euclidean(
+            a, 0, 5, b[:, :0].copy(), index, lowest
+        ),
         r"index must have shape \(4\)": lambda: kernels.nearest_euclidean(a, 0, 4, b, index, lowest),
-        "bounds must lie within 0 and 5": lambda: kernels.euclidean_group_sums(
+        "bounds must lie within 0 and 5, got 6 at place 1": lambda: kernels.euclidean_group_sums(
             a, np.array([0, 6]), np.ones(5), np.ones(5)
         ),
         r"weights must have shape \(5\)": lambda: kernels.euclidean_group_sums(
@@ -224,10 +226,10 @@ def test_arguments_that_do_not_fit_are_refused(kernels):
         r"origin must have shape \(5\)": lambda: kernels.centre_rows(
             a, 0, 2, np.ones(4), np.ones((2, 5)), np.ones(2)
         ),
-        "columns must lie within 0 and 7, got 1 to 8": lambda: kernels.finish_gram(
+        "c0 must be 0, got 1": lambda: kernels.finish_gram(
             out, np.ones(5), np.ones(7), 0.1, np.ones((5, 2)), 0, np.ones((7, 2)), 1
         ),
-        "rows must lie within 0 and 2, got 1 to 6": lambda: kernels.finish_gram(
+        "r0 must lie within 0 and -3, got 1": lambda: kernels.finish_gram(
             out, np.ones(5), np.ones(7), 0.1, a, 1, np.ones((7, 5)), 0
         ),
     }

@@ -73,7 +73,7 @@ def test_arguments_that_do_not_fit_are_refused(kernels):
     with pytest.raises(ValueError, match=r"period must have shape \(2\), got \(3\)"):
         kernels.squared_periodic(a, 0, 5, a, 0, 5, np.ones(3), out)
     for name in ("squared_hamming", "squared_cityblock"):
-        with pytest.raises(ValueError, match="rows must lie within 0 and 5, got 3 to 2"):
+        with pytest.raises(ValueError, match="r1 must lie within 3 and 5, got 2"):
             getattr(kernels, name)(a, 3, 2, a, 0, 5, out)
     with pytest.raises(ValueError, match=r"columns must have shape \(5, 2\)"):
         kernels.wrap_to_columns(a, np.ones(5), np.empty((2, 5)))

@@ -58,7 +58,9 @@ def test_arguments_that_do_not_fit_are_refused(kernels):
         r"squared must have shape \(4, 4\), got \(4, 3\)": lambda: kernels.block_tree(
             square[:, :3].copy(), places, four
         ),
-        "squared must have a row": lambda: kernels.block_tree(square[:0, :0].copy(), places[:0], four[:0]),
+        "the size of squared along axis 0 must be at least 1": lambda: kernels.block_tree(
+            square[:0, :0].copy(), places[:0], four[:0]
+        ),
         r"parents must have shape \(4\)": lambda: kernels.block_tree(square, places[:3], four),
         r"reached must have shape \(4\)": lambda: kernels.attach_nearest(
             four, 0, four.copy(), places, reached[:3]

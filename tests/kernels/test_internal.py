@@ -144,10 +144,10 @@ def test_atoms_on_a_point_or_a_line_have_no_gradient(kernels, order):
 def test_arguments_that_do_not_fit_are_refused(kernels):
     X, values = frames(3), np.zeros((3, 4))
     for atoms, first, message in [
-        (chosen(2, 4), 1, "first must lie within 0 and 4, got 1 to 5"),
-        (np.array([[0, 9]]), 0, "atoms must lie within 0 and 9, got 9 to 10"),
-        (np.array([[-1, 0]]), 0, "atoms must lie within 0 and 9, got -1 to 0"),
-        (np.zeros((1, 5), np.intp), 0, "2, 3 or 4 columns"),
+        (chosen(2, 4), 1, "first must be 0, got 1"),
+        (np.array([[0, 9]]), 0, "atoms must lie within 0 and 8, got 9 at place 1"),
+        (np.array([[-1, 0]]), 0, "atoms must lie within 0 and 8, got -1 at place 0"),
+        (np.zeros((1, 5), np.intp), 0, "the size of atoms along axis 1 must lie within 2 and 4, got 5"),
     ]:
         with pytest.raises(ValueError, match=message):
             kernels.internal_coordinates(X, atoms, first, values)

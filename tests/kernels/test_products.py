@@ -52,10 +52,10 @@ def test_arguments_that_do_not_fit_are_refused(kernels):
         kernels.matvec_rows(square, np.ones(3), vector)
     with pytest.raises(ValueError, match=r"matrix must have shape \(3, 3\), got \(3, 4\)"):
         kernels.symmetric_matvec_band(square[:3], 0, 3, vector, vector)
-    with pytest.raises(ValueError, match="rows must lie within 0 and 4, got 2 to 5"):
+    with pytest.raises(ValueError, match="last must lie within 2 and 4, got 5"):
         kernels.symmetric_matvec_band(square, 2, 5, vector, vector)
     places = np.array([0, 1, 2], np.int32)
-    with pytest.raises(ValueError, match="starts must lie within 0 and 2, got 1 to 3"):
+    with pytest.raises(ValueError, match="starts must lie within 0 and 2, got 3 at place 2"):
         kernels.sparse_matvec_rows(np.array([0, 1, 3], np.int32), places[:2], vector[:2], vector, np.ones(2))
     with pytest.raises(ValueError, match=r"data must have shape \(3\), got \(4\)"):
         kernels.sparse_matvec_rows(np.array([0, 1, 3], np.int32), places, vector, vector, np.ones(2))

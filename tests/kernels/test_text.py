@@ -185,7 +185,7 @@ def test_arguments_of_reading_must_fit():
     block, targets = np.empty((1, 1)), np.array([0])
     with pytest.raises(ValueError, match="begin must lie within 0 and 2, got 3"):
         kernels.read_rows(b"1\n", 3, 44, False, 9, targets, block)
-    with pytest.raises(ValueError, match="targets must be columns of the block"):
+    with pytest.raises(ValueError, match="targets must lie within -1 and 0, got 1"):
         kernels.read_rows(b"1\n", 0, 44, False, 9, targets + 1, block)
 
 
@@ -223,8 +223,12 @@ def test_whole_numbers_and_words_stand_between_texts():
     [
         ({"forms": np.array([18])}, "forms must lie within -1 and 17"),
         ({"text_stops": np.array([0, 9])}, "text_stops must lie within 0 and 1"),
-        ({"word_stops": np.array([3, 2, 9])}, "word_stops must lie within"),
-        ({"word_stops": np.array([3, 6])}, "words must begin with those for nan, inf and -inf"),
+        (
+            {"words": b"n" * 50, "word_stops": np.array([3, 6, 50])},
+            "words must begin with those for nan, inf and -inf",
+        ),
+        ({"word_stops": np.array([3, 2, 9])}, "word_stops must not fall, got 2 behind 3"),
+        ({"word_stops": np.array([3, 6])}, "the size of word_stops along axis 0 must be at least 3"),
         ({"forms": np.array([-1])}, "a value must be the place of a word"),
         ({"out": np.empty(5, np.uint8)}, "out must have room"),
     ],

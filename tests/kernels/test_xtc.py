@@ -252,6 +252,15 @@ def test_any_bytes_behind_any_header_end_without_harm(body, n_atoms, bounds, sma
         assert len(unpack(frame, n_atoms)[0]) <= 3
 
 
+def test_a_header_does_not_decide_how_much_memory_is_taken():
+    """24 GB for a frame of 100 bytes, where one of its atoms is wanted."""
+    n_atoms = 2**31 - 1
+    frame = struct.pack(">3i10fi", 1995, n_atoms, 0, *[0.0] * 10, n_atoms)
+    frame += struct.pack(">f8i", 1000.0, 0, 0, 0, 9, 9, 9, 20, 8) + bytes(8)
+    assert find(frame, n_atoms)[0].tolist() == [0]
+    assert len(unpack(frame, n_atoms, [0])[0]) == 0
+
+
 def test_arguments_must_fit(data):
     frames, heads, none = (
         np.empty((1, 180, 3), np.float32),
@@ -261,7 +270,7 @@ def test_arguments_must_fit(data):
     one = np.zeros(1, np.intp)
     with pytest.raises(ValueError, match=r"frames must have shape \(1, 180, 3\)"):
         kernels.unpack_xtc_frames(bytes(data), one, 180, none, frames[:, :9].copy(), heads)
-    with pytest.raises(ValueError, match="atoms must lie within 0 and n_atoms - 1"):
+    with pytest.raises(ValueError, match="atoms must lie within 0 and 179, got 180"):
         kernels.unpack_xtc_frames(bytes(data), one, 180, one + 180, frames[:, :1].copy(), heads)
     with pytest.raises(ValueError, match="starts must lie within"):
         kernels.unpack_xtc_frames(bytes(data), one - 1, 180, none, frames, heads)

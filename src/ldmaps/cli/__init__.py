@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from ldmaps._version import __version__
-from ldmaps.cli.session import guarded, printable
+from ldmaps.cli.session import guarded, leave, printable
 
 __all__ = ["main"]
 
@@ -192,3 +192,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse ends --help, --version and usage errors like this
         return int(stop.code or 0)
     return guarded(arguments.run, arguments)
+
+
+def command() -> NoReturn:
+    """Run the command that ``sys.argv`` names as a process of its own, and end the process."""
+    leave(main())

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import _thread
 import argparse
 import os
 import signal
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from ldmaps.errors import InvalidInputError, LdmapsError, Message, Named, one_line
 from ldmaps.settings import LANDMARK_FIT
@@ -31,7 +33,11 @@ def guarded(run: Callable[[argparse.Namespace], int | None], arguments: argparse
     debug, quiet = (bool(getattr(arguments, name, False)) for name in ("debug", "quiet"))
     parser = getattr(arguments, "command_parser", None)
     try:
-        with _clean_streams(debug), _warnings_in_a_line(quiet, parser), _terminated_like_interrupted():
+        with (
+            _clean_streams(debug),
+            _warnings_in_a_line(quiet, parser),
+            _terminated_like_interrupted(),
+        ):
             check_named_files(arguments)
             status = run(arguments)
             sys.stdout.flush()
@@ -83,6 +89,20 @@ def _absent_package(error: Exception) -> str | None:
     name = error.name if isinstance(error, ModuleNotFoundError) else None
     is_our_package = name is not None and name.startswith("ldmaps.") and name.count(".") == 1
     return name if is_our_package else None
+
+
+def leave(status: int) -> NoReturn:
+    """End the process with the status of a command that has run."""
+    if status in (INTERRUPTED, TERMINATED):
+        # Files are closed or removed by now. Python would wait for threads that may never end: a signal that comes
+        # while a pool starts a thread leaves one that nobody will tell to stop.
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(status)
+    with suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done; Ctrl-C has nothing left to interrupt
+    sys.exit(status)
 
 
 def shown_progress(arguments: argparse.Namespace) -> Progress:
@@ -172,21 +192,85 @@ class _Terminated(BaseException):
     """SIGTERM arrived."""
 
 
+#: What a signal raises in the main thread.
+_RAISED: dict[int, type[BaseException]] = {signal.SIGINT: KeyboardInterrupt, signal.SIGTERM: _Terminated}
+#: Seconds after which a signal that ended nothing is sent again.
+_REMINDED_AFTER = 1.0
+
+
 @contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
     """Let SIGTERM unwind the stack as Ctrl-C does, so that half-written files are removed."""
+    # An exception that a signal raises can get lost: Python drops it in finalisers and in a callback of every import,
+    # and C code that imports a module may clear it. So a signal is sent again until the command ends.
+    arrived: list[int] = []
+    reminders: list[int] = []
+    has_ended = False
 
-    def stop(*_: object) -> None:
-        raise _Terminated
+    def remind(number: int) -> None:
+        while True:
+            time.sleep(_REMINDED_AFTER)
+            if has_ended:
+                return
+            reminders.append(number)
+            _thread.interrupt_main(signal.Signals(number))
+
+    def stop(number: int, *_: object) -> None:
+        is_reminder = bool(reminders) and reminders.pop() == number
+        if is_reminder and _is_stopping():
+            return
+        if not arrived:
+            # Not by threading, whose locks the main thread may hold just now.
+            with suppress(RuntimeError):
+                _thread.start_new_thread(remind, (number,))
+        arrived.append(number)
+        raise _RAISED[number]
 
     if threading.current_thread() is not threading.main_thread():  # main() was called by a program
         yield
         return
-    before = signal.signal(signal.SIGTERM, stop)
+    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, stop)}
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        before[signal.SIGINT] = signal.signal(signal.SIGINT, stop)
+    try:
+        with _dropped_signals_unreported():
+            yield
+    except (LdmapsError, OSError, MemoryError):
+        raise
+    except Exception:
+        # What was raised may have become another error, even one that does not name its cause: an ImportError where C
+        # code imports, a RuntimeError in the body of a class (Python 3.11).
+        if not arrived:
+            raise
+        raise _RAISED[arrived[0]] from None
+    finally:
+        has_ended = True
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _is_stopping() -> bool:
+    """Say whether the main thread is cleaning up after a signal, which must not be interrupted."""
+    error = sys.exc_info()[1]
+    while error is not None and not isinstance(error, tuple(_RAISED.values())):
+        error = error.__context__
+    return error is not None
+
+
+@contextmanager
+def _dropped_signals_unreported() -> Iterator[None]:
+    """Print nothing of a signal's exception that Python drops."""
+    report = sys.unraisablehook
+
+    def report_others(dropped: sys.UnraisableHookArgs) -> None:
+        if dropped.exc_type not in _RAISED.values():
+            report(dropped)
+
+    sys.unraisablehook = report_others
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        sys.unraisablehook = report
 
 
 @contextmanager

@@ -318,8 +318,11 @@ def multiply(matrix: Any, vector: NDArray[np.float64], n_threads: int = 1) -> ND
 
     def work(rows: slice) -> None:
         if is_sparse:
+            # Only the entries of these rows: the kernel checks every column that it is given.
             starts = matrix.indptr[rows.start : rows.stop + 1]
-            kernels.sparse_matvec_rows(starts, matrix.indices, matrix.data, vector, out[rows])
+            entries = slice(starts[0], starts[-1])
+            columns, data = matrix.indices[entries], matrix.data[entries]
+            kernels.sparse_matvec_rows(starts - starts[0], columns, data, vector, out[rows])
         else:
             kernels.matvec_rows(matrix[rows], vector, out[rows])
 

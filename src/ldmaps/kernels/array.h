@@ -116,7 +116,7 @@ private:
     Index size_;
 };
 
-// What kernels do with their arguments relies on these checks.
+// Checks that no signature can say (see binding.h); what kernels do with their arguments relies on them.
 [[noreturn]] inline void refuse_shape(const char* name, const Index* wanted, const Index* got, int dimensions) {
     const auto listed = [=](const Index* shape) {
         std::string text;
@@ -132,16 +132,6 @@ void expect_shape(const char* name, const Array<T, N>& array, Sizes... sizes) {
     static_assert(sizeof...(sizes) == N);
     const Index expected[N] = {static_cast<Index>(sizes)...};
     if (!std::equal(expected, expected + N, array.shape())) refuse_shape(name, expected, array.shape(), N);
-}
-
-inline void expect_range(const char* name, Index start, Index stop, Index size) {
-    if (0 <= start && start <= stop && stop <= size) return;
-    throw std::invalid_argument(std::string(name) + " must lie within 0 and " + std::to_string(size) + ", got " +
-                                std::to_string(start) + " to " + std::to_string(stop));
-}
-
-inline void expect_indices(const char* name, Row<const Index> indices, Index size) {
-    for (Index i = 0; i < indices.size(); ++i) expect_range(name, indices[i], indices[i] + 1, size);
 }
 
 inline void expect(bool holds, const char* rule) {

@@ -4,9 +4,9 @@
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
 #include <numpy/arrayobject.h>
 
-#include <cctype>
+#include <chrono>
 #include <cmath>
-#include <cstring>
+#include <thread>
 
 namespace ldmaps {
 
@@ -15,50 +15,24 @@ extern const char* const sources_checksum;
 
 namespace {
 
-constexpr Index MOST = 12;   // arguments
-constexpr int LETTERS = 26;  // names of sizes
+constexpr Index MOST = 12;  // arguments
 
 struct TypeFault : std::invalid_argument {
     using std::invalid_argument::invalid_argument;
 };
 
-// A letter and what is added to it; a size that is a number has no letter.
-struct Size {
-    int letter;
-    Index plus;
-};
-struct Argument {
-    std::string name;
-    std::vector<Size> shape;
-};
 // A kernel; without forms, a constant.
 struct Definition {
     PyMethodDef method;
     std::vector<Form> forms;
     double constant;
-    std::vector<Argument> arguments;
+    Signature signature;
 };
 
-// What is registered while the module is loaded.
+// What is registered while the module is loaded. Never destroyed: threads may be inside a kernel when the process ends.
 std::vector<Definition>& definitions() {
-    static std::vector<Definition> all;
-    return all;
-}
-
-std::vector<Argument> parsed(const char* at) {
-    std::vector<Argument> arguments;
-    while (*at) {
-        const char* const end = at + std::strcspn(at, " [");
-        arguments.push_back({std::string(at, end), {}});
-        at = end;
-        while (*at == '[' || *at == ',') {
-            const int letter = std::isalpha(*++at) ? *at++ - 'a' : -1;
-            arguments.back().shape.push_back({letter, std::atoi(at)});
-            at += std::strcspn(at, ",]");
-        }
-        at += std::strspn(at, "] ");
-    }
-    return arguments;
+    static auto* const all = new std::vector<Definition>;
+    return *all;
 }
 
 // The kind of an array's elements, if they are in the processor's order.
@@ -94,32 +68,10 @@ TypeFault fault(const std::string& name, const Wanted& wanted, PyObject* object)
                      (wanted.is_written ? " that can be written to" : "") + ", got " + got);
 }
 
-// Sizes of one name must be the same.
-void check_shapes(const Definition& definition, const Given* given) {
-    Index sizes[LETTERS];
-    std::fill(sizes, sizes + LETTERS, Index(-1));
-    for (const Argument& argument : definition.arguments) {
-        const Index* const got = given++->shape();
-        const int dimensions = static_cast<int>(argument.shape.size());
-        const auto wanted = [&](int axis) {
-            const Size& size = argument.shape[axis];
-            if (size.letter < 0) return size.plus;
-            Index& known = sizes[size.letter];
-            if (known < 0) known = std::max(got[axis] - size.plus, Index(0));
-            return known + size.plus;
-        };
-        for (int axis = 0; axis < dimensions; ++axis) {
-            if (got[axis] == wanted(axis)) continue;
-            Index all[MOST];
-            for (int each = 0; each < dimensions; ++each) all[each] = wanted(each);
-            refuse_shape(argument.name.c_str(), all, got, dimensions);
-        }
-    }
-}
-
 // Call the first form that fits.
 PyObject* call_form(const Definition& definition, PyObject* const* objects, Index n_objects) {
-    const Index count = static_cast<Index>(definition.arguments.size());
+    const Signature& signature = definition.signature;
+    const Index count = signature.n_arguments();
     if (n_objects != count) {
         throw TypeFault(std::string(definition.method.ml_name) + " takes " + std::to_string(count) +
                         " arguments, got " + std::to_string(n_objects));
@@ -131,12 +83,13 @@ PyObject* call_form(const Definition& definition, PyObject* const* objects, Inde
         Index taken = 0;
         while (taken < count && given[taken].take(objects[taken], form.wanted[taken])) ++taken;
         if (taken == count) {
-            check_shapes(definition, given);
-            return form.call(form.kernel, given);
+            Index values[MOST_VALUES];
+            signature.check_sizes(given, form.wanted, values);
+            return form.call(form.kernel, given, {signature, given, form.wanted, values});
         }
         if (taken > most) most = taken, nearest = &form;
     }
-    throw fault(definition.arguments[most].name, nearest->wanted[most], objects[most]);
+    throw fault(signature.name(most), nearest->wanted[most], objects[most]);
 }
 
 // What Python calls; what a kernel throws becomes an exception of Python.
@@ -153,17 +106,44 @@ PyObject* call(PyObject* self, PyObject* const* objects, Py_ssize_t n_objects) {
     return nullptr;
 }
 
-// Whether all forms have the arguments, and their arrays the dimensions, that the signature says.
-bool is_sound(const Definition& definition) {
-    const std::vector<Argument>& arguments = definition.arguments;
-    for (const Form& form : definition.forms) {
-        if (form.n_arguments != Index(arguments.size()) || form.n_arguments > MOST) return false;
-        for (Index each = 0; each < form.n_arguments; ++each) {
-            const Index dimensions = arguments[each].shape.size();
-            if (dimensions > 0 && dimensions != form.wanted[each].dimensions) return false;
+// Read the signatures, when all constants that they name are known; throws an error if a kernel is not what its
+// signature says.
+void read_signatures() {
+    Expression::Constants constants;
+    for (const Definition& definition : definitions()) {
+        if (definition.forms.empty()) constants[definition.method.ml_name] = definition.constant;
+    }
+    for (Definition& definition : definitions()) {
+        if (definition.forms.empty()) continue;
+        std::vector<const Wanted*> wanted;
+        const Index count = definition.forms[0].n_arguments;
+        for (const Form& form : definition.forms) {
+            wanted.push_back(form.wanted);
+            if (form.n_arguments != count || count > MOST) throw std::invalid_argument("wrong number of arguments");
+        }
+        try {
+            definition.signature = Signature(definition.method.ml_doc, wanted, count, constants);
+        } catch (const std::exception& error) {
+            throw std::invalid_argument(std::string("the signature of ") + definition.method.ml_name + ": " +
+                                        error.what());
         }
     }
-    return true;
+}
+
+// The types of arguments by form, for tests: as numpy names them, with a star where an array is written to.
+PyObject* types_of(const Definition& definition) {
+    PyObject* const forms = PyTuple_New(Index(definition.forms.size()));
+    Index place = 0;
+    for (const Form& form : definition.forms) {
+        PyObject* const types = PyTuple_New(form.n_arguments);
+        for (Index each = 0; each < form.n_arguments; ++each) {
+            const Wanted& wanted = form.wanted[each];
+            const std::string text = described(wanted.kind, wanted.bytes, 0) + (wanted.is_written ? "*" : "");
+            PyTuple_SetItem(types, each, PyUnicode_FromString(text.c_str()));
+        }
+        PyTuple_SetItem(forms, place++, types);
+    }
+    return forms;
 }
 
 PyObject* new_object(Definition& definition) {
@@ -178,8 +158,11 @@ PyObject* new_object(Definition& definition) {
 
 Registered::Registered(const char* name, const char* signature, std::vector<Form> forms, double constant) {
     const auto function = reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call));
-    definitions().push_back(
-        {{name, function, METH_FASTCALL, signature}, std::move(forms), constant, parsed(signature)});
+    definitions().push_back({{name, function, METH_FASTCALL, signature}, std::move(forms), constant, Signature()});
+}
+
+void Unlocked::sleep_for_good() {
+    while (true) std::this_thread::sleep_for(std::chrono::hours(1));
 }
 
 bool Given::take(PyObject* object, const Wanted& wanted) {
@@ -226,13 +209,24 @@ INITIALISE(LDMAPS_MODULE) {
     static PyModuleDef described = {
         PyModuleDef_HEAD_INIT, module_name, nullptr, -1, nullptr, nullptr, nullptr, nullptr, nullptr};
     import_array();
+    try {
+        read_signatures();
+    } catch (const std::exception& error) {
+        PyErr_SetString(PyExc_ImportError, error.what());
+        return nullptr;
+    }
     PyObject* const module = PyModule_Create(&described);
     if (!module) return nullptr;
     PyModule_AddStringConstant(module, "_sources", sources_checksum);
+    PyObject* const types = PyDict_New();
     for (Definition& definition : definitions()) {
         const char* const name = definition.method.ml_name;
-        if (!is_sound(definition)) return PyErr_Format(PyExc_ImportError, "%s is not what its signature says", name);
         PyModule_AddObject(module, name, new_object(definition));
+        if (definition.forms.empty()) continue;
+        PyObject* const own = types_of(definition);
+        PyDict_SetItemString(types, name, own);
+        Py_DECREF(own);
     }
+    PyModule_AddObject(module, "_types", types);
     return PyErr_Occurred() ? nullptr : module;
 }

@@ -1,11 +1,30 @@
 // From Python's arguments to a kernel's. A kernel is a function of arrays and numbers, and one line says what Python
-// calls its arguments and which sizes must agree:
+// calls its arguments and what they must be:
 //
-//     KERNEL(extend, "squared[n,m] rate weights[m] coefficients[k,m] coordinates[n,k] nearest[n] lowest[n]")
+//     KERNEL(extend, "squared[n,m=1..] rate weights[m] coefficients[k,m] coordinates[n,k] nearest[n] lowest[n]")
+//     KERNEL(judge, "squared[n] nearest[n]=0..m-1 squared_radii[m] slack epsilon distance[n] inside[n]")
+//     KERNEL(centre_rows, "values[n,f] r0=0..n r1=r0..n origin[f] centred[r1-r0,f] norms[r1-r0]")
 //
-// A letter is a size, the same wherever it stands; `n+1` and `3` are sizes too, and an array without brackets may have
-// any shape that the kernel itself allows; bytes are an array of uint8. Element types and dimensions come from the
-// function. Kernels run without the GIL, and what they throw becomes a ValueError.
+//     name[n,m]       sizes of an array. A name that is not an argument's is a size, the same wherever it stands.
+//     name[n+1,3*k]   sizes may be computed, from left to right, by + - * and /, which rounds up, from sizes, whole
+//                     numbers among the arguments, constants of the module and `itemsize`, the bytes of an element.
+//     name[m=1..]     a size within a range: 1.. is at least one, 2..4 and ..n include both ends, n=2*k is that size.
+//     name=0..n       a whole number within a range, or an array of such numbers; .. is any number.
+//     name[g]=0..n,rising   each is at least the one before it.
+//
+// Every array has its sizes, and whole numbers that are read have their range, or the module cannot be imported: what
+// kernels do with sizes and indices relies on it. What is not kept becomes a ValueError before the kernel runs. Bytes
+// are an array of uint8. Element types and dimensions come from the function. Kernels run without the GIL, and what
+// they throw becomes a ValueError.
+//
+// Why a layer of our own, where nanobind is what everyone knows: one point is embedded in a microsecond or two, by a
+// few calls. The call of `extend`, with six arrays and a number, takes 115 ns before anything is computed, through
+// nanobind 730 ns, although that compares no sizes (fastest of many repetitions on one AMD EPYC core):
+//
+//     python benchmarks/call_overhead.py --nanobind
+//
+// A free-threaded Python turns the GIL on when it imports the module, as for every module that does not declare that it
+// needs none: nothing here is known to need it, but nobody has tried.
 #pragma once
 
 #include <Python.h>
@@ -15,6 +34,7 @@
 #include <vector>
 
 #include "array.h"
+#include "signature.h"
 
 namespace ldmaps {
 
@@ -42,6 +62,8 @@ public:
     // Says whether it fits.
     bool take(PyObject* object, const Wanted& wanted);
     const Index* shape() const { return shape_; }
+    const void* data() const { return data_; }
+    Index whole() const { return whole_; }
 
     template <class T, int N>
     void get(Array<T, N>& array) const {
@@ -80,19 +102,40 @@ PyObject* to_python(const std::tuple<Values...>& values) {
     return result;
 }
 
+// Runs without the GIL what comes while it exists.
 class Unlocked {
 public:
-    ~Unlocked() { PyEval_RestoreThread(state_); }
+    // A daemon thread that asks for the GIL while Python is ending does not get it: before 3.14 Python ends the thread,
+    // which unwinds its stack with glibc and would let objects here go without the GIL; a destructor that is unwound
+    // ends the whole process (SIGABRT). So the thread sleeps until the process ends, as Python 3.14 does it.
+    ~Unlocked() {
+        try {
+            PyEval_RestoreThread(state_);
+        } catch (...) {
+            sleep_for_good();
+        }
+    }
 
 private:
+    [[noreturn]] static void sleep_for_good();
     PyThreadState* state_ = PyEval_SaveThread();
+};
+
+// Checks of elements, which wait until the GIL is released.
+struct Elements {
+    const Signature& signature;
+    const Given* given;
+    const Wanted* wanted;
+    const Index* values;
+
+    void check() const { signature.check_elements(given, wanted, values); }
 };
 
 // A kernel without its type, so that code for all of them is compiled once.
 struct Form {
     using Kernel = void (*)();
     Kernel kernel;
-    PyObject* (*call)(Kernel kernel, const Given* given);
+    PyObject* (*call)(Kernel kernel, const Given* given, const Elements& elements);
     const Wanted* wanted;
     Index n_arguments;
 };
@@ -101,11 +144,12 @@ template <class Result, class... Parameters>
 struct FormOf {
     static constexpr Wanted wanted[] = {Parameter<Parameters>::wanted...};
 
-    static PyObject* call(Form::Kernel kernel, const Given* given) {
+    static PyObject* call(Form::Kernel kernel, const Given* given, const Elements& elements) {
         std::tuple<Parameters...> values;
         std::apply([&](auto&... each) { (given++->get(each), ...); }, values);
         const auto run = [&] {
             const Unlocked unlocked;
+            elements.check();
             return std::apply(reinterpret_cast<Result (*)(Parameters...)>(kernel), values);
         };
         if constexpr (std::is_void_v<Result>) {

@@ -21,7 +21,7 @@ void gaussian(Matrix<Real> squared, Real rate) {
         for (Index j = 0; j < squared.shape(1); ++j) row[j] = exp_negative(-rate * row[j]);
     }
 }
-KERNEL(gaussian, "squared rate")
+KERNEL(gaussian, "squared[n,m] rate")
 
 template <class Real>
 void extend_many(Matrix<Real> squared, const Online<Real>& online) {
@@ -99,11 +99,10 @@ template <class Real>
 void extend(Matrix<Real> squared, Real rate, Row<const Real> weights, Matrix<const Real> coefficients,
             Matrix<Real> coordinates, Row<Index> nearest, Row<Real> lowest) {
     const Index n_landmarks = squared.shape(1);
-    expect(n_landmarks > 0, "squared must have a column for each landmark, got none");
     const auto form = n_landmarks <= FEW ? extend_few<Real> : extend_many<Real>;
     form(squared, {rate, weights, coefficients, coordinates, nearest, lowest});
 }
-KERNEL(extend, "squared[n,m] rate weights[m] coefficients[k,m] coordinates[n,k] nearest[n] lowest[n]")
+KERNEL(extend, "squared[n,m=1..] rate weights[m] coefficients[k,m] coordinates[n,k] nearest[n] lowest[n]")
 
 // How far points are from their nearest landmarks, in units of sqrt(epsilon), and whether their domains hold them.
 template <class Real>
@@ -115,7 +114,7 @@ void judge(Row<const Real> squared, Row<const Index> nearest, Row<const double> 
         distance[i] = static_cast<Real>(std::sqrt(value / epsilon));
     }
 }
-KERNEL(judge, "squared[n] nearest[n] squared_radii slack epsilon distance[n] inside[n]")
+KERNEL(judge, "squared[n] nearest[n]=0..m-1 squared_radii[m] slack epsilon distance[n] inside[n]")
 
 KERNEL(distance_sums, "squared[n,m] weights[m] sums[n]")
 

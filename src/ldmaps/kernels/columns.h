@@ -74,11 +74,6 @@ Index sum_next(const Matrix<const Real>& a, Index i, Index last, const Matrix<co
 template <class Real, class Term>
 void fill_from_columns(Matrix<const Real> a, Index r0, Index r1, Matrix<const Real> b, Index c0, Index c1,
                        Matrix<Real> out, Term term) {
-    expect(a.shape(0) > 0, "a must have a feature");
-    expect_shape("b", b, a.shape(0), b.shape(1));
-    expect_range("rows", r0, r1, a.shape(1));
-    expect_range("columns", c0, c1, b.shape(1));
-    expect_shape("out", out, r1 - r0, c1 - c0);
     const Index width = c1 - c0;
     const auto features = static_cast<Real>(a.shape(0));
     // Sums that are written once are limited by the writing: two rows of them at a time take up to twice as long.
@@ -111,7 +106,7 @@ void squared_by_columns(Matrix<const Real> a, Index r0, Index r1, Matrix<const R
     fill_from_columns(a, r0, r1, b, c0, c1, out, Term<Real>{});
 }
 #define KERNEL_OF_COLUMNS(name, Term)                                                       \
-    KERNEL_OF(name, "a[f,n] r0 r1 b[f,m] c0 c1 out", form(squared_by_columns<Term, float>), \
-              form(squared_by_columns<Term, double>))
+    KERNEL_OF(name, "a[f=1..,n] r0=0..n r1=r0..n b[f,m] c0=0..m c1=c0..m out[r1-r0,c1-c0]", \
+              form(squared_by_columns<Term, float>), form(squared_by_columns<Term, double>))
 
 }  // namespace ldmaps

@@ -38,12 +38,10 @@ KERNEL_OF_COLUMNS(squared_euclidean, AddSquare)
 template <class Real>
 void euclidean_group_sums(Matrix<const Real> columns, Row<const Index> bounds, Row<const double> weights,
                           Row<double> sums) {
-    expect(columns.shape(0) > 0, "columns must have a feature");
     // Whole vectors: roots of what is left of one take long. Entries beyond a group have no weight.
     const auto whole = [](Index n) { return (n + PARTS - 1) / PARTS * PARTS; };
     Index widest = 0;
     for (Index group = 0; group + 1 < bounds.size(); ++group) {
-        expect_range("bounds", bounds[group], bounds[group + 1], columns.shape(1));
         widest = std::max(widest, whole(bounds[group + 1] - bounds[group]));
     }
     const Scratch<Real> squares(HEIGHT * widest, Real(0));
@@ -61,7 +59,7 @@ void euclidean_group_sums(Matrix<const Real> columns, Row<const Index> bounds, R
         }
     }
 }
-KERNEL(euclidean_group_sums, "columns[f,n] bounds weights[n] sums[n]")
+KERNEL(euclidean_group_sums, "columns[f=1..,n] bounds[g]=0..n,rising weights[n] sums[n]")
 
 // -- the nearest
 
@@ -123,16 +121,12 @@ void find_nearest(Matrix<const Real> a, Index r0, Index r1, Matrix<const Real> b
 template <class Real>
 void nearest_euclidean(Matrix<const Real> a, Index r0, Index r1, Matrix<const Real> b, Row<Index> index,
                        Row<Real> squared) {
-    expect(0 < a.shape(0) && a.shape(0) <= MAX_SCANNED_FEATURES, "a must have one to three features");
-    expect(b.shape(1) > 0, "b must have a point");
-    expect_range("rows", r0, r1, a.shape(1));
-    expect_shape("index", index, r1 - r0);
     const auto find = a.shape(0) == 1   ? find_nearest<1, Real>
                       : a.shape(0) == 2 ? find_nearest<2, Real>
                                         : find_nearest<3, Real>;
     find(a, r0, r1, b, index, squared);
 }
-KERNEL(nearest_euclidean, "a[f,n] r0 r1 b[f,m] index[r] squared[r]")
+KERNEL(nearest_euclidean, "a[f=1..MAX_SCANNED_FEATURES,n] r0=0..n r1=r0..n b[f,m=1..] index[r1-r0] squared[r1-r0]")
 
 // -- the online step
 
@@ -170,10 +164,6 @@ void extend_euclidean(Matrix<const Real> a, Index r0, Index r1, Matrix<const Rea
                       Matrix<const Real> upper, Real rate, Row<const Real> weights, Matrix<const Real> coefficients,
                       Matrix<Real> coordinates, Row<Index> nearest, Row<Real> lowest) {
     const Index n_points = r1 - r0, n_landmarks = b.shape(1), n_blocks = (n_landmarks + BLOCK - 1) / BLOCK;
-    expect(a.shape(0) > 0 && n_landmarks > 0, "b must have a feature and a point");
-    expect_range("rows", r0, r1, a.shape(1));
-    expect_shape("lower", lower, a.shape(0), n_blocks);
-    expect_shape("coordinates", coordinates, n_points, coefficients.shape(0));
     const Scratch<Real> squares(n_landmarks), lows(n_blocks), bounds(n_blocks);
     const Online<Real> online{rate, weights, coefficients, coordinates, nearest, lowest};
     const Row<Real> row = squares.row();
@@ -199,7 +189,8 @@ void extend_euclidean(Matrix<const Real> a, Index r0, Index r1, Matrix<const Rea
 }
 KERNEL(
     extend_euclidean,
-    "a[f,n] r0 r1 b[f,m] lower[f,b] upper[f,b] rate weights[m] coefficients[k,m] coordinates[p,k] nearest[p] lowest[p]")
+    "a[f=1..,n] r0=0..n r1=r0..n b[f,m=1..] lower[f,blocks=m/BLOCK] upper[f,blocks] rate weights[m] coefficients[k,m] "
+    "coordinates[p=r1-r0,k] nearest[p] lowest[p]")
 
 // -- rows
 
@@ -229,9 +220,6 @@ Real between_rows(const Real* x, const Real* y, Index features) {
 template <class Real>
 void squared_euclidean_rows(Matrix<const Real> a, Index r0, Index r1, Matrix<const Real> b, Index c0, Index c1,
                             Matrix<Real> out) {
-    expect_range("rows", r0, r1, a.shape(0));
-    expect_range("columns", c0, c1, b.shape(0));
-    expect_shape("out", out, r1 - r0, c1 - c0);
     const Index features = a.shape(1);
     for (Index i = 0; i < r1 - r0; ++i) {
         const Real *x = a[r0 + i].data(), *y = b.data() + c0 * features;
@@ -239,15 +227,13 @@ void squared_euclidean_rows(Matrix<const Real> a, Index r0, Index r1, Matrix<con
         for (Index j = 0; j < c1 - c0; ++j, y += features) row[j] = between_rows(x, y, features);
     }
 }
-KERNEL(squared_euclidean_rows, "a[n,f] r0 r1 b[m,f] c0 c1 out")
+KERNEL(squared_euclidean_rows, "a[n,f] r0=0..n r1=r0..n b[m,f] c0=0..m c1=c0..m out[r1-r0,c1-c0]")
 
 // Write rows r0 to before r1 minus `origin`, subtracted in float64 and rounded once, and their squared norms.
 template <class Real>
 void centre_rows(Matrix<const Real> values, Index r0, Index r1, Row<const double> origin, Matrix<Real> centred,
                  Row<Real> norms) {
     const Index features = values.shape(1);
-    expect_range("rows", r0, r1, values.shape(0));
-    expect_shape("centred", centred, r1 - r0, features);
     const double* mean = origin.data();
     for (Index i = 0; i < r1 - r0; ++i) {
         const Real* x = values[r0 + i].data();
@@ -261,7 +247,7 @@ void centre_rows(Matrix<const Real> values, Index r0, Index r1, Row<const double
         norms[i] = static_cast<Real>(total);
     }
 }
-KERNEL(centre_rows, "values[n,f] r0 r1 origin[f] centred[r,f] norms[r]")
+KERNEL(centre_rows, "values[n,f] r0=0..n r1=r0..n origin[f] centred[r1-r0,f] norms[r1-r0]")
 
 // Turn products x·y into |x|² + |y|² - 2 x·y, in place; pairs that cancel are computed again from the rows of `a` from
 // r0 on and of `b` from c0 on.
@@ -272,8 +258,6 @@ template <class Real>
 void finish_gram(Matrix<Real> gram, Row<const Real> a_norms, Row<const Real> b_norms, Real threshold,
                  Matrix<const Real> a, Index r0, Matrix<const Real> b, Index c0) {
     const Index n_rows = gram.shape(0), n_columns = gram.shape(1);
-    expect_range("rows", r0, r0 + n_rows, a.shape(0));
-    expect_range("columns", c0, c0 + n_columns, b.shape(0));
     const Real* norms = b_norms.data();
     for (Index i = 0; i < n_rows; ++i) {
         Real* row = gram[i].data();
@@ -292,7 +276,7 @@ void finish_gram(Matrix<Real> gram, Row<const Real> a_norms, Row<const Real> b_n
         }
     }
 }
-KERNEL(finish_gram, "gram[r,c] a_norms[r] b_norms[c] threshold a[n,f] r0 b[m,f] c0")
+KERNEL(finish_gram, "gram[r,c] a_norms[r] b_norms[c] threshold a[n,f] r0=0..n-r b[m,f] c0=0..m-c")
 
 }  // namespace
 }  // namespace ldmaps

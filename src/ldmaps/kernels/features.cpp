@@ -45,7 +45,7 @@ void squared_periodic(Matrix<const Real> a, Index r0, Index r1, Matrix<const Rea
                       Row<const Real> period, Matrix<Real> out) {
     fill_from_columns(a, r0, r1, b, c0, c1, out, AddShorterSquare<Real>{period.data()});
 }
-KERNEL(squared_periodic, "a[f,n] r0 r1 b[f,m] c0 c1 period[f] out")
+KERNEL(squared_periodic, "a[f=1..,n] r0=0..n r1=r0..n b[f,m] c0=0..m c1=c0..m period[f] out[r1-r0,c1-c0]")
 
 // Write values moved by whole periods to within half a period of 0, transposed. In float64 and without rounding until
 // the end: fmod is exact, and so is a difference of numbers within a factor of two of each other.

@@ -178,12 +178,6 @@ void pack(Cube<const Given> frames, Index first, Row<const Index> kept, Row<cons
     }
 }
 
-template <class Given>
-void expect_atoms(Cube<const Given> frames, Row<const Index> atoms) {
-    expect(atoms.size() > 0, "an atom at least must have a weight");
-    expect_indices("kept", atoms, frames.shape(1));
-}
-
 // Centre, weigh, turn and scale frames into `panels` and `moments`. Returns whether four times each squared norm, which
 // no d² exceeds, is finite.
 template <class Given, class Real>
@@ -191,9 +185,6 @@ bool prepare_frames(Cube<const Given> frames, Row<const Index> kept, Row<const d
                     Matrix<Real> moments) {
     constexpr Index width = PANEL_LANES<Real>;
     const Index n_frames = frames.shape(0), n_panels = (n_frames + width - 1) / width;
-    expect_atoms(frames, kept);
-    expect_shape("panels", panels, n_panels, 3 * kept.size(), width);
-    expect_shape("moments", moments, MOMENTS, n_panels * width);
     const Scratch<double> lanes(3 * kept.size() * WIDTH<double>);
     bool is_finite = true;
     const auto prepare = n_frames == 1 ? pack<Narrow, Given, Real> : pack<Wide<double>, Given, Real>;
@@ -211,8 +202,10 @@ bool prepare_frames(Cube<const Given> frames, Row<const Index> kept, Row<const d
     }
     return is_finite;
 }
-KERNEL_OF(prepare_frames, "frames[n,a,3] kept[k] root_weights[k] panels moments", form(prepare_frames<float, float>),
-          form(prepare_frames<double, double>), form(prepare_frames<float, double>),
+KERNEL_OF(prepare_frames,
+          "frames[n,a,3] kept[k=1..]=0..a-1 root_weights[k] panels[n/l,3*k,l=PANEL_BYTES/itemsize] "
+          "moments[MOMENTS,n/l*l]",
+          form(prepare_frames<float, float>), form(prepare_frames<double, double>), form(prepare_frames<float, double>),
           form(prepare_frames<double, float>))
 
 // Centre frames on the fitted atoms; write all kept atoms and the fitted ones, weighed; float64. Returns whether no
@@ -222,12 +215,6 @@ bool prepare_aligned_frames(Cube<const Given> frames, Row<const Index> kept, Row
                             Row<const Index> fitted, Row<const double> root_fit_weights, Cube<double> panels,
                             Cube<double> fit_panels, Row<double> norms, double most) {
     constexpr Index width = PANEL_LANES<double>;
-    const Index n_panels = (frames.shape(0) + width - 1) / width;
-    expect_atoms(frames, kept);
-    expect_atoms(frames, fitted);
-    expect_shape("panels", panels, n_panels, 3 * kept.size(), width);
-    expect_shape("fit_panels", fit_panels, n_panels, 3 * fitted.size(), width);
-    expect_shape("norms", norms, n_panels * width);
     bool is_within = true;
     for (Index n = 0; n < frames.shape(0); ++n) {
         const Matrix<const Given> frame = frames[n];
@@ -259,23 +246,21 @@ bool prepare_aligned_frames(Cube<const Given> frames, Row<const Index> kept, Row
     return is_within;
 }
 KERNEL(prepare_aligned_frames,
-       "frames[n,a,3] kept[k] root_weights[k] fitted[f] root_fit_weights[f] panels fit_panels norms most")
+       "frames[n,a,3] kept[k=1..]=0..a-1 root_weights[k] fitted[f=1..]=0..a-1 root_fit_weights[f] "
+       "panels[n/l,3*k,l=PANEL_BYTES/itemsize] fit_panels[n/l,3*f,l] norms[n/l*l] most")
 
 // Write the frames at `indices` of `panels` to the panels `out`, in that order.
 template <class Real>
 void take_frames(Cube<const Real> panels, Row<const Index> indices, Cube<Real> out) {
     constexpr Index lanes = PANEL_LANES<Real>;
     const Index depth = panels.shape(1);
-    expect_shape("panels", panels, panels.shape(0), depth, lanes);
-    expect_shape("out", out, (indices.size() + lanes - 1) / lanes, depth, lanes);
-    expect_indices("indices", indices, panels.shape(0) * lanes);
     for (Index place = 0; place < indices.size(); ++place) {
         const Real* source = panels[indices[place] / lanes].data() + indices[place] % lanes;
         Real* target = out[place / lanes].data() + place % lanes;
         for (Index k = 0; k < depth; ++k) target[k * lanes] = source[k * lanes];
     }
 }
-KERNEL(take_frames, "panels[p,d,l] indices out[q,d,l]")
+KERNEL(take_frames, "panels[p,d,l=PANEL_BYTES/itemsize] indices[i]=0..p*l-1 out[i/l,d,l]")
 
 }  // namespace
 }  // namespace ldmaps

@@ -167,10 +167,6 @@ void rmsd_gradients(Cube<const double> frames, Row<const Index> kept, Row<const 
                     Cube<const Real> shares, Array<Real, 4> gradient) {
     constexpr Index lanes = PANEL_LANES<Real>;
     const Index n_landmarks = shares.shape(2), n_sets = shares.shape(1), n_atoms = kept.size(), depth = 3 * n_atoms;
-    expect(n_atoms > 0, "an atom at least must have a weight");
-    expect_indices("kept", kept, frames.shape(1));
-    expect_shape("panels", panels, (n_landmarks + lanes - 1) / lanes, depth, lanes);
-    expect_shape("moments", moments, MOMENTS, panels.shape(0) * lanes);
     const Scratch<double> x(depth), sum_memory(n_sets * depth), totals(n_sets);
     const Scratch<Real> unit(depth);
     const Matrix<double> sums = sum_memory.matrix(n_sets, depth);
@@ -235,7 +231,9 @@ void rmsd_gradients(Cube<const double> frames, Row<const Index> kept, Row<const 
         }
     }
 }
-KERNEL(rmsd_gradients, "frames[n,a,3] kept[e] weights[e] panels moments squared[n,m] shares[n,k,m] gradient[n,k,a,3]")
+KERNEL(rmsd_gradients,
+       "frames[n,a,3] kept[e=1..]=0..a-1 weights[e] panels[m/l,3*e,l=PANEL_BYTES/itemsize] moments[MOMENTS,m/l*l] "
+       "squared[n,m] shares[n,k,m] gradient[n,k,a,3]")
 
 // -- RMSD where only some atoms determine the superposition ----------------------------------------------------------
 
@@ -268,8 +266,6 @@ void aligned_gradients(Cube<const double> frames, Row<const Index> kept, Row<con
                        Row<const double> fit_weights, Cube<const double> landmarks, Cube<const Real> shares,
                        Array<Real, 4> gradient) {
     const Index n_atoms = kept.size(), n_sets = shares.shape(1);
-    expect(n_atoms > 0, "an atom at least must have a weight");
-    expect_indices("kept", kept, frames.shape(1));
     const Scratch<double> x_memory(n_atoms * 3), sum_memory(n_sets * n_atoms * 3);
     const Matrix<double> x = x_memory.matrix(n_atoms, 3), sums = sum_memory.matrix(n_sets, n_atoms * 3);
     double centre[3];
@@ -319,7 +315,7 @@ void aligned_gradients(Cube<const double> frames, Row<const Index> kept, Row<con
     }
 }
 KERNEL(aligned_gradients,
-       "frames[n,a,3] kept[e] weights[e] fit_weights[e] landmarks[m,e,3] shares[n,k,m] gradient[n,k,a,3]")
+       "frames[n,a,3] kept[e=1..]=0..a-1 weights[e] fit_weights[e] landmarks[m,e,3] shares[n,k,m] gradient[n,k,a,3]")
 
 // The quick way to rotations by itself: what it gets wrong and notices does not show in a gradient.
 void quick_rotations(Matrix<double> matrices, Row<const double> root, Row<double> certain) {

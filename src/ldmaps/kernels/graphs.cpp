@@ -19,13 +19,12 @@ Index attach_nearest(Row<const Real> row, Index origin, Row<Real> best, Row<Inde
     }
     return closest;
 }
-KERNEL(attach_nearest, "row[n] origin best[n] parent[n] reached[n]")
+KERNEL(attach_nearest, "row[n] origin=.. best[n] parent[n] reached[n]")
 
 // Write the minimum spanning tree of a block of d²: the parent and the edge of each point but the first.
 template <class Real>
 void block_tree(Matrix<const Real> squared, Row<Index> parents, Row<Real> lengths) {
     const Index n = squared.shape(0);
-    expect(n > 0, "squared must have a row");
     const Scratch<bool> reached(n, false);
     parents.fill(0);
     lengths.fill(std::numeric_limits<Real>::infinity());
@@ -34,7 +33,7 @@ void block_tree(Matrix<const Real> squared, Row<Index> parents, Row<Real> length
         reached[newest] = true;
     }
 }
-KERNEL(block_tree, "squared[n,n] parents[n] lengths[n]")
+KERNEL(block_tree, "squared[n=1..,n] parents[n] lengths[n]")
 
 }  // namespace
 }  // namespace ldmaps

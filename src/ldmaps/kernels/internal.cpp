@@ -119,12 +119,10 @@ void for_features(Cube<const Given> frames, Matrix<const Index> atoms, Work work
     }
 }
 
-// Call the form of a function for the number of atoms per feature, if they are atoms.
+// Call the form of a function for the number of atoms per feature.
 template <class Function>
-void by_order(Matrix<const Index> atoms, Index n_atoms, Function function) {
-    const Index order = atoms.shape(1), n_entries = atoms.size();
-    expect(order >= 2 && order <= 4, "atoms must have 2, 3 or 4 columns: distances, angles or torsions");
-    expect_indices("atoms", {atoms.data(), &n_entries}, n_atoms);
+void by_order(Matrix<const Index> atoms, Function function) {
+    const Index order = atoms.shape(1);
     if (order == 2) function(std::integral_constant<int, 2>{});
     if (order == 3) function(std::integral_constant<int, 3>{});
     if (order == 4) function(std::integral_constant<int, 4>{});
@@ -133,8 +131,7 @@ void by_order(Matrix<const Index> atoms, Index n_atoms, Function function) {
 // Write one kind of coordinates to the columns of `values` from `first` on: in the frames' unit, or radians.
 template <class Given, class Real>
 void internal_coordinates(Cube<const Given> frames, Matrix<const Index> atoms, Index first, Matrix<Real> values) {
-    expect_range("first", first, first + atoms.shape(0), values.shape(1));
-    by_order(atoms, frames.shape(1), [&](auto order) {
+    by_order(atoms, [&](auto order) {
         double found[BESIDE];
         for_features<order>(
             frames, atoms, [&found](Index lane, const auto& p) { found[lane] = measured(p); },
@@ -145,16 +142,15 @@ void internal_coordinates(Cube<const Given> frames, Matrix<const Index> atoms, I
             });
     });
 }
-KERNEL_OF(internal_coordinates, "frames[n,a,3] atoms[k,o] first values[n,f]", form(internal_coordinates<float, float>),
-          form(internal_coordinates<double, double>), form(internal_coordinates<float, double>),
-          form(internal_coordinates<double, float>))
+KERNEL_OF(internal_coordinates, "frames[n,a,3] atoms[k,o=2..4]=0..a-1 first=0..f-k values[n,f]",
+          form(internal_coordinates<float, float>), form(internal_coordinates<double, double>),
+          form(internal_coordinates<float, double>), form(internal_coordinates<double, float>))
 
 // Add to `gradient` what derivatives by those coordinates, `upstream`, are by the atoms.
 template <class Real>
 void add_internal_gradients(Cube<const double> frames, Matrix<const Index> atoms, Index first,
                             Cube<const Real> upstream, Array<Real, 4> gradient) {
-    expect_range("first", first, first + atoms.shape(0), upstream.shape(2));
-    by_order(atoms, frames.shape(1), [&](auto order) {
+    by_order(atoms, [&](auto order) {
         constexpr int N = order;
         double found[3 * N][BESIDE];
         for_features<N>(
@@ -182,7 +178,7 @@ void add_internal_gradients(Cube<const double> frames, Matrix<const Index> atoms
             });
     });
 }
-KERNEL(add_internal_gradients, "frames[n,a,3] atoms[k,o] first upstream[n,c,f] gradient[n,c,a,3]")
+KERNEL(add_internal_gradients, "frames[n,a,3] atoms[k,o=2..4]=0..a-1 first=0..f-k upstream[n,c,f] gradient[n,c,a,3]")
 
 }  // namespace
 }  // namespace ldmaps

@@ -55,7 +55,7 @@ void first_order_rows(Matrix<const Real> squared, Matrix<const Real> moved, Row<
     }
 }
 KERNEL(first_order_rows,
-       "squared[n,m] moved[n,l] labels[m] rate weights[m] vectors[k,m] degrees[n] degree_changes[n] sums[n,k]")
+       "squared[n,m] moved[n,l] labels[m]=0..l-1 rate weights[m] vectors[k,m] degrees[n] degree_changes[n] sums[n,k]")
 
 }  // namespace
 }  // namespace ldmaps

@@ -46,7 +46,6 @@ template <class Real>
 void symmetric_matvec_band(Matrix<const Real> matrix, Index first, Index last, Row<const double> vector,
                            Row<double> out) {
     const Index n = matrix.shape(1);
-    expect_range("rows", first, last, n);
     out.fill(0.0);
     const double* v = vector.data();
     double* sums = out.data();
@@ -81,7 +80,7 @@ void symmetric_matvec_band(Matrix<const Real> matrix, Index first, Index last, R
         }
     });
 }
-KERNEL(symmetric_matvec_band, "matrix[n,n] first last vector[n] out[n]")
+KERNEL(symmetric_matvec_band, "matrix[n,n] first=0..n last=first..n vector[n] out[n]")
 
 // Multiply rows of a CSR matrix by a vector; row i is entries `starts[i]` to before `starts[i + 1]`.
 template <class Real, class Place>
@@ -89,7 +88,6 @@ void sparse_matvec_rows(Row<const Place> starts, Row<const Place> columns, Row<c
                         Row<const double> vector, Row<double> out) {
     const double* v = vector.data();
     for (Index i = 0; i < out.size(); ++i) {
-        expect_range("starts", starts[i], starts[i + 1], data.size());
         const Index n = starts[i + 1] - starts[i];
         const Place* places = columns.data() + starts[i];
         const Real* row = data.data() + starts[i];
@@ -105,7 +103,7 @@ void sparse_matvec_rows(Row<const Place> starts, Row<const Place> columns, Row<c
         out[i] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
     }
 }
-KERNEL_OF(sparse_matvec_rows, "starts[n+1] columns[e] data[e] vector out[n]",
+KERNEL_OF(sparse_matvec_rows, "starts[n+1]=0..e,rising columns[e]=0..m-1 data[e] vector[m] out[n]",
           form(sparse_matvec_rows<float, std::int32_t>), form(sparse_matvec_rows<double, std::int32_t>),
           form(sparse_matvec_rows<float, std::int64_t>), form(sparse_matvec_rows<double, std::int64_t>))
 

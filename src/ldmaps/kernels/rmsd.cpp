@@ -252,22 +252,12 @@ void fill_block(const Frames<Real>& a, const Frames<Real>& b, Matrix<Real> out) 
     }
 }
 
-template <class Real>
-void expect_frames(const char* name, const Frames<Real>& frames) {
-    expect_shape(name, frames.panels, frames.panels.shape(0), frames.panels.shape(1), PANEL_LANES<Real>);
-    expect_shape(name, frames.moments, MOMENTS, frames.panels.shape(0) * PANEL_LANES<Real>);
-    expect_range(name, frames.start, frames.stop, frames.moments.shape(1));
-}
-
 // Write d² of the given rows of a and columns of b; see above.
 template <class Real>
 void squared_rmsd(Cube<const Real> panels_a, Matrix<const Real> moments_a, Index row_start, Index row_stop,
                   Cube<const Real> panels_b, Matrix<const Real> moments_b, Index col_start, Index col_stop,
                   Matrix<Real> out) {
     const Frames<Real> a{panels_a, moments_a, row_start, row_stop}, b{panels_b, moments_b, col_start, col_stop};
-    expect_frames("panels_a", a);
-    expect_frames("panels_b", b);
-    expect_shape("out", out, a.count(), b.count());
     if (b.count() >= PANEL_LANES<Real> || a.count() < PANEL_LANES<Real>) {
         fill_block(a, b, out);
         return;
@@ -281,7 +271,10 @@ void squared_rmsd(Cube<const Real> panels_a, Matrix<const Real> moments_a, Index
         for (Index j = 0; j < b.count(); ++j) out(i, j) = turned(j, i);
     }
 }
-KERNEL(squared_rmsd, "panels_a[p,d,l] moments_a row_start row_stop panels_b[q,d,l] moments_b col_start col_stop out")
+KERNEL(squared_rmsd,
+       "panels_a[p,d=3..,l=PANEL_BYTES/itemsize] moments_a[MOMENTS,n=p*l] row_start=0..n row_stop=row_start..n "
+       "panels_b[q,d,l] moments_b[MOMENTS,m=q*l] col_start=0..m col_stop=col_start..m "
+       "out[row_stop-row_start,col_stop-col_start]")
 
 // Write the sum over j of w_j d(x_i, x_j) within each group of consecutive frames; memory for one group's block.
 template <class Real>
@@ -289,14 +282,14 @@ void rmsd_group_sums(Cube<const Real> panels, Matrix<const Real> moments, Row<co
                      Row<const double> weights, Row<double> sums) {
     for (Index group = 0; group + 1 < bounds.size(); ++group) {
         const Frames<Real> members{panels, moments, bounds[group], bounds[group + 1]};
-        expect_frames("panels", members);
         const Scratch<Real> memory(members.count() * members.count());
         const Matrix<Real> block = memory.matrix(members.count(), members.count());
         fill_block(members, members, block);
         distance_sums<Real>(block, weights.slice(members.start, members.stop), sums.slice(members.start, members.stop));
     }
 }
-KERNEL(rmsd_group_sums, "panels moments bounds weights sums")
+KERNEL(rmsd_group_sums,
+       "panels[p,d=3..,l=PANEL_BYTES/itemsize] moments[MOMENTS,p*l] bounds[g]=0..n,rising weights[n=..p*l] sums[n]")
 
 // RMSDs over all atoms after the best superposition of some; float64 throughout, whatever `out` is.
 template <class Real>
@@ -307,11 +300,6 @@ void squared_rmsd_aligned(Cube<const double> panels_a, Cube<const double> fit_pa
     // Sums over all atoms and a rotation from a few of them: float64 is off by tens of roundings where atoms are many.
     constexpr double rounding = sizeof(Real) == 4 ? ROUNDING * double(std::numeric_limits<float>::epsilon())
                                                   : 256.0 * std::numeric_limits<double>::epsilon();
-    expect_shape("moments_a", moments_a, moments_a.shape(0), panels_a.shape(0) * lanes);
-    expect_shape("moments_b", moments_b, moments_b.shape(0), panels_b.shape(0) * lanes);
-    expect_range("rows", row_start, row_stop, moments_a.shape(1));
-    expect_range("cols", col_start, col_stop, moments_b.shape(1));
-    expect_shape("out", out, row_stop - row_start, col_stop - col_start);
     WorkOf<double> work, fit;
     const Scratch<double> memory(panels_b.shape(1)), fit_memory(fit_panels_b.shape(1));
     const Matrix<double> rows = memory.matrix(1, panels_b.shape(1));
@@ -340,8 +328,9 @@ void squared_rmsd_aligned(Cube<const double> panels_a, Cube<const double> fit_pa
     }
 }
 KERNEL(squared_rmsd_aligned,
-       "panels_a[p,d,4] fit_panels_a[p,f,4] moments_a row_start row_stop panels_b[q,d,4] fit_panels_b[q,f,4] moments_b "
-       "col_start col_stop out")
+       "panels_a[p,d=3..,l=PANEL_BYTES/itemsize] fit_panels_a[p,f=3..,l] moments_a[s=1..,n=p*l] row_start=0..n "
+       "row_stop=row_start..n panels_b[q,d,l] fit_panels_b[q,f,l] moments_b[t=1..,m=q*l] col_start=0..m "
+       "col_stop=col_start..m out[row_stop-row_start,col_stop-col_start]")
 
 }  // namespace
 }  // namespace ldmaps

@@ -111,10 +111,6 @@ bool read_line(const char* at, const char* stop, const Cells& cells, Row<const I
 // the column of the block for each column of the text, -1 to skip it.
 std::tuple<Index, Index> read_rows(Row<const std::uint8_t> text, Index begin, Index delimiter, bool is_json,
                                    Index longest, Row<const Index> targets, Matrix<double> block) {
-    expect_range("begin", begin, text.size(), text.size());
-    for (Index column = 0; column < targets.size(); ++column) {
-        expect(targets[column] < block.shape(1), "targets must be columns of the block");
-    }
     const Cells cells{static_cast<char>(delimiter), is_json};
     const char* const first = reinterpret_cast<const char*>(text.data());
     const char* const last = first + text.size();
@@ -131,7 +127,8 @@ std::tuple<Index, Index> read_rows(Row<const std::uint8_t> text, Index begin, In
     }
     return {count, at - first};
 }
-KERNEL_OF(read_rows, "text begin delimiter is_json longest targets block", form(read_rows))
+KERNEL_OF(read_rows, "text[t] begin=0..t delimiter=.. is_json longest=0.. targets[c]=-1..k-1 block[n,k]",
+          form(read_rows))
 
 // -- writing ---------------------------------------------------------------------------------------------------------
 
@@ -139,6 +136,7 @@ KERNEL_OF(read_rows, "text begin delimiter is_json longest targets block", form(
 constexpr Index CELL_BYTES = 24;
 CONSTANT(CELL_BYTES)
 constexpr int MOST_DIGITS = 17;
+CONSTANT(MOST_DIGITS)
 // Of five, for numbers that are written without an exponent.
 constexpr int HIGHEST_POWER = MOST_DIGITS + 3;
 
@@ -199,13 +197,10 @@ struct Texts {
     Row<const std::uint8_t> bytes;
     Row<const Index> stops;
 
-    // The size of the longest, or an error that is about `name`.
-    Index longest(const char* name) const {
+    // The size of the longest.
+    Index longest() const {
         Index most = 0;
-        for (Index place = 0; place < stops.size(); ++place) {
-            expect_range(name, begin(place), stops[place], bytes.size());
-            most = std::max(most, size(place));
-        }
+        for (Index place = 0; place < stops.size(); ++place) most = std::max(most, size(place));
         return most;
     }
     Index begin(Index place) const { return place ? stops[place - 1] : 0; }
@@ -221,18 +216,18 @@ Index write_rows(Matrix<const double> values, Row<const Index> forms, Row<const 
                  Row<std::uint8_t> out) {
     const Index n_columns = values.shape(1);
     const Texts between{texts, text_stops}, word{words, word_stops};
-    between.longest("text_stops");
-    const Index longest_word = word.longest("word_stops");
-    expect(word_stops.size() >= 3 && word_stops[2] <= CELL_BYTES, "words must begin with those for nan, inf and -inf");
+    const Index longest_word = word.longest();
+    expect(word_stops[2] <= CELL_BYTES, "words must begin with those for nan, inf and -inf");
     Index room = texts.size();
     for (Index column = 0; column < n_columns; ++column) {
-        expect(forms[column] >= -1 && forms[column] <= MOST_DIGITS, "forms must lie within -1 and 17");
         room += forms[column] < 0 ? longest_word : CELL_BYTES;
     }
-    expect(out.size() >= values.shape(0) * room, "out must have room for the longest rows");
+    // Divided, because a product might overflow.
+    const Index n_rows = values.shape(0);
+    expect(n_rows == 0 || out.size() / n_rows >= room, "out must have room for the longest rows");
     char* const first = reinterpret_cast<char*>(out.data());
     char* at = first;
-    for (Index row = 0; row < values.shape(0); ++row) {
+    for (Index row = 0; row < n_rows; ++row) {
         for (Index column = 0; column < n_columns; ++column) {
             at = between.write(column, at);
             const double value = values(row, column);
@@ -252,7 +247,10 @@ Index write_rows(Matrix<const double> values, Row<const Index> forms, Row<const 
     }
     return at - first;
 }
-KERNEL_OF(write_rows, "values[n,k] forms[k] texts text_stops[k+1] words word_stops out", form(write_rows))
+KERNEL_OF(write_rows,
+          "values[n,k] forms[k]=-1..MOST_DIGITS texts[t] text_stops[k+1]=0..t,rising words[w] "
+          "word_stops[v=3..]=0..w,rising out[o]",
+          form(write_rows))
 
 }  // namespace
 }  // namespace ldmaps

@@ -19,9 +19,13 @@ constexpr std::uint32_t XTC_MAGIC = 1995;
 CONSTANT(XTC_MAGIC)
 constexpr Index UNPACKED_ATOMS = 9, UNPACKED_HEADER = 56, HEADER = 92;
 // Time and box.
-constexpr Index HEAD = 10;
+constexpr Index XTC_HEAD = 10;
+CONSTANT(XTC_HEAD)
+constexpr Index MOST_XTC_ATOMS = std::int64_t(1) << 31;
+CONSTANT(MOST_XTC_ATOMS)
 // No atom takes more bytes: three numbers of 32 bits, and 6 bits for the length of a run.
 constexpr Index ATOM_BYTES = 13;
+constexpr Index ATOMS_PER_BYTE = 4;
 
 // How many values a small difference can have, by the number of bits of three; the format's own table.
 constexpr std::uint32_t SIZES[] = {
@@ -138,7 +142,7 @@ Index frame_length(const std::uint8_t* at, Index left, Index n_atoms) {
     const bool is_packed = n_atoms > UNPACKED_ATOMS;
     if (left < (is_packed ? HEADER : UNPACKED_HEADER)) return 0;
     if (whole(at + 52) != n_atoms) return -1;
-    for (Index place = 0; place < HEAD; ++place) {
+    for (Index place = 0; place < XTC_HEAD; ++place) {
         if (!std::isfinite(real(at + 12 + 4 * place))) return -1;
     }
     if (!is_packed) return UNPACKED_HEADER + 12 * n_atoms;
@@ -222,8 +226,6 @@ bool unpack(const std::uint8_t* frame, Index length, Matrix<float> out) {
 // the byte behind them, which may be one that is still to come, and whether what stands there may be a header.
 std::tuple<Index, Index, bool> find_xtc_frames(Row<const std::uint8_t> data, Index begin, Index n_atoms,
                                                Row<Index> starts) {
-    expect_range("begin", begin, data.size(), data.size());
-    expect(n_atoms > 0 && n_atoms <= std::int64_t(1) << 31, "n_atoms must lie within 1 and 2^31");
     Index at = begin;
     for (Index count = 0;; ++count) {
         if (at >= data.size()) return {count, at, true};
@@ -233,7 +235,7 @@ std::tuple<Index, Index, bool> find_xtc_frames(Row<const std::uint8_t> data, Ind
         at += length;
     }
 }
-KERNEL_OF(find_xtc_frames, "data begin n_atoms starts", form(find_xtc_frames))
+KERNEL_OF(find_xtc_frames, "data[d] begin=0..d n_atoms=1..MOST_XTC_ATOMS starts[s]", form(find_xtc_frames))
 
 // Unpack frames that were found, in nm, with their times and boxes; returns how many, up to one that is damaged. Where
 // `atoms` are given, only these are kept.
@@ -241,17 +243,14 @@ Index unpack_xtc_frames(Row<const std::uint8_t> data, Row<const Index> starts, I
                         Cube<float> frames, Matrix<float> heads) {
     const bool keeps_all = atoms.size() == 0;
     expect_shape("frames", frames, starts.size(), keeps_all ? n_atoms : atoms.size(), 3);
-    expect_shape("heads", heads, starts.size(), HEAD);
-    for (Index place = 0; place < atoms.size(); ++place) {
-        expect(atoms[place] >= 0 && atoms[place] < n_atoms, "atoms must lie within 0 and n_atoms - 1");
-    }
-    const Scratch<float> scratch(keeps_all ? 0 : 3 * n_atoms);
+    // An atom takes two bits at least. Without this limit, a header that lies would decide how much memory is taken.
+    const bool is_possible = n_atoms <= ATOMS_PER_BYTE * data.size();
+    const Scratch<float> scratch(keeps_all || !is_possible ? 0 : 3 * n_atoms);
     for (Index count = 0; count < starts.size(); ++count) {
-        expect_range("starts", starts[count], data.size(), data.size());
         const std::uint8_t* const frame = data.data() + starts[count];
         const Index left = data.size() - starts[count], length = frame_length(frame, left, n_atoms);
-        if (length <= 0 || length > left) return count;
-        for (Index place = 0; place < HEAD; ++place) heads(count, place) = real(frame + 12 + 4 * place);
+        if (length <= 0 || length > left || !is_possible) return count;
+        for (Index place = 0; place < XTC_HEAD; ++place) heads(count, place) = real(frame + 12 + 4 * place);
         const Matrix<float> all = keeps_all ? frames[count] : scratch.matrix(n_atoms, 3);
         if (!unpack(frame, length, all)) return count;
         for (Index place = 0; place < atoms.size(); ++place) {
@@ -260,7 +259,9 @@ Index unpack_xtc_frames(Row<const std::uint8_t> data, Row<const Index> starts, I
     }
     return starts.size();
 }
-KERNEL_OF(unpack_xtc_frames, "data starts n_atoms atoms frames heads", form(unpack_xtc_frames))
+KERNEL_OF(unpack_xtc_frames,
+          "data[d] starts[s]=0..d n_atoms=1..MOST_XTC_ATOMS atoms[a]=0..n_atoms-1 frames[s,k,3] heads[s,XTC_HEAD]",
+          form(unpack_xtc_frames))
 
 }  // namespace
 }  // namespace ldmaps
