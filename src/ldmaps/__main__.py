@@ -9,10 +9,11 @@ def main() -> None:
     """Run the command line and end the process; Ctrl-C while it is still being loaded ends it in one line, too."""
     try:
         from ldmaps.cli import command
+
+        command()
     except KeyboardInterrupt:
         print("ldmaps: interrupted; no partial output was left", file=sys.stderr)
         sys.exit(130)
-    command()
 
 
 if __name__ == "__main__":
