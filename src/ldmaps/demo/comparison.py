@@ -139,13 +139,26 @@ def _mapped(
 ) -> Mapped:
     places, signs = alike
     training, held_out = model.embedding_[:, places] * signs, held_out[:, places] * signs
-    landmarks, spectrum = model.landmark_embedding_[:, places] * signs, model.spectrum_[:N_EIGENVALUES]
-    counts, coordinates = model.multiplicities_, (landmarks, training, held_out)
-    errors: tuple[Any, ...] = (0.0, 0.0, np.zeros(len(held_out)))
+    z_training = z_held_out = 0.0
+    errors = np.zeros(len(held_out))
     if exact is not None:
-        pairs = ((exact.training, training), (exact.held_out, held_out))
-        errors = (*(rms_error(*pair, aligned=True) for pair in pairs), zeta(*pairs[1], aligned=True))
-    return Mapped(name, model.embedder_.n_landmarks, counts, spectrum, *coordinates, seconds, rate, *errors)
+        z_training = rms_error(exact.training, training, aligned=True)
+        z_held_out = rms_error(exact.held_out, held_out, aligned=True)
+        errors = zeta(exact.held_out, held_out, aligned=True)
+    return Mapped(
+        name=name,
+        n_landmarks=model.embedder_.n_landmarks,
+        multiplicities=model.multiplicities_,
+        spectrum=model.spectrum_[:N_EIGENVALUES],
+        landmarks=model.landmark_embedding_[:, places] * signs,
+        training=training,
+        held_out=held_out,
+        fit_seconds=seconds,
+        frames_per_second=rate,
+        z_training=z_training,
+        z_held_out=z_held_out,
+        zeta_held_out=errors,
+    )
 
 
 def _in_batch(embedder: Embedder, frames: NDArray[Any], repeats: int) -> tuple[NDArray[Any], float]:

@@ -209,8 +209,15 @@ class _BlockLanczos:
         angles, defects = ritz.angle_errors[count], ritz.defects[:, count]
         ranges = np.ptp(vectors / np.sqrt(weights * degrees)[:, None], axis=0)
         percent = in_percent_of_range(angles, vectors, defects, weights, degrees, ranges)
-        errors = ritz.residuals[count], ritz.eigenvalue_errors[count], angles, percent
-        return StreamedSpectrum(spectrum, *errors, self.n_passes, converged)
+        return StreamedSpectrum(
+            spectrum=spectrum,
+            residuals=ritz.residuals[count],
+            eigenvalue_errors=ritz.eigenvalue_errors[count],
+            angle_errors=angles,
+            range_errors=percent,
+            n_passes=self.n_passes,
+            converged=converged,
+        )
 
     def _multiply(self, block: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return a block and A times it: one pass. A pass that was interrupted goes on with the block it had."""

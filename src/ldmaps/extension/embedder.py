@@ -162,8 +162,15 @@ class Embedder:
 
     def extend(self, points: Points, n_threads: int | None = None) -> Extended:
         """Embed ``points`` that :meth:`prepare` returned on ``n_threads``, by default as many as cores."""
-        step = self.bandwidth, self.source_weights, self.coefficients
-        return extend(self.metric, points, self.landmarks, *step, n_threads)
+        return extend(
+            self.metric,
+            points,
+            self.landmarks,
+            self.bandwidth,
+            self.source_weights,
+            self.coefficients,
+            n_threads,
+        )
 
     def place(self, X: ArrayLike, n_threads: int | None = None) -> Placed:
         """Validate and embed new points ``X`` on ``n_threads``, and judge them when that is asked for."""

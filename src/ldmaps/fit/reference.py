@@ -162,8 +162,15 @@ def landmark_start(walk: Walk, medoids: Landmarks, width: int) -> NDArray[np.flo
                 n_threads=walk.n_threads,
             )
         # Nyström without its division by λ, which only changes the length of a mode.
-        step = spectrum.source_weights.astype(dtype), np.ascontiguousarray(spectrum.vectors.T, dtype=dtype)
-        extended = extend(walk.metric, walk.points, landmarks, epsilon, *step, walk.n_threads)
+        extended = extend(
+            walk.metric,
+            walk.points,
+            landmarks,
+            epsilon,
+            weights=spectrum.source_weights.astype(dtype),
+            coefficients=np.ascontiguousarray(spectrum.vectors.T, dtype=dtype),
+            n_threads=walk.n_threads,
+        )
         modes.append(extended.coordinates.astype(np.float64))
     return np.hstack(modes)
 

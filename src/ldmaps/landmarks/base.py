@@ -96,8 +96,12 @@ class Landmarks:
         """Return the same landmarks and cells with landmark ``order[i]`` as the i-th; ``order`` is a permutation."""
         place = np.empty(len(order), dtype=np.intp)
         place[order] = np.arange(len(order))
-        mine = self.indices[order], self.multiplicities[order]
-        return Landmarks(*mine, place[self.assignment], self.squared_distances)
+        return Landmarks(
+            indices=self.indices[order],
+            multiplicities=self.multiplicities[order],
+            assignment=place[self.assignment],
+            squared_distances=self.squared_distances,
+        )
 
 
 class PointsElsewhere(Points):

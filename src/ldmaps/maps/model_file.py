@@ -129,8 +129,13 @@ def read_model(path: str | os.PathLike[str], *, metric: Any = None) -> StoredMap
             key: used if key == "metric" and isinstance(value, dict) else _decode(value)
             for key, value in header["settings"].items()
         }
-        facts = header["estimator"], settings, header["n_features_in"], header["feature_names_in"]
-        stored = StoredMap(_fitted_map(header, arrays, used), *facts)
+        stored = StoredMap(
+            _fitted_map(header, arrays, used),
+            header["estimator"],
+            settings,
+            header["n_features_in"],
+            header["feature_names_in"],
+        )
     if stored.estimator not in ESTIMATORS:
         raise ModelFileError(
             f"the file holds a {stored.estimator!r}, which this version of ldmaps does not know"

@@ -265,8 +265,18 @@ def _extrapolated(trials: list[_Trial], n: int, before: float, held: float, degr
         if n // stride < 2 * last.n_points or not _against(seconds.sum(), n_bytes.max()):
             break
     steps, most = (dict(zip(names, costs.tolist(), strict=True)) for costs in costs_of(n))
-    totals = sum(steps.values()), max(most.values())
-    return Plan(n, last.n_landmarks, tuple(sizes), *totals, steps, most, *last.per_point, stride)
+    return Plan(
+        n_points=n,
+        n_landmarks=last.n_landmarks,
+        tried=tuple(sizes),
+        fit_seconds=sum(steps.values()),
+        peak_bytes=max(most.values()),
+        steps=steps,
+        memory=most,
+        seconds_per_point=last.per_point[0],
+        latency_seconds=last.per_point[1],
+        stride=stride,
+    )
 
 
 def _against(seconds: float, n_bytes: float) -> list[str]:

@@ -66,8 +66,15 @@ class CollapsedWalk:
             np.bincount(self.assignment, weights=walk.weights * column, minlength=count) / cells
             for column in values.T
         ]
-        step = cells.astype(rows.dtype), np.array(means, dtype=rows.dtype)
-        products = extend(walk.metric, rows, self.landmarks, walk.epsilon, *step, walk.n_threads)
+        products = extend(
+            walk.metric,
+            rows,
+            self.landmarks,
+            walk.epsilon,
+            weights=cells.astype(rows.dtype),
+            coefficients=np.array(means, dtype=rows.dtype),
+            n_threads=walk.n_threads,
+        )
         return products.coordinates.astype(np.float64)
 
     def displaced(self, values: _Array) -> _Array:
