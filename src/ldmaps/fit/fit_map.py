@@ -10,6 +10,7 @@ raised where it is decided that nothing else is left to try.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import Any
 
@@ -28,10 +29,13 @@ from ldmaps.fit.select import hold_out_for_calibration
 from ldmaps.fit.settings import FitSettings, Seeds
 from ldmaps.fit.solve_walk import solve_walk
 
+_LOG = logging.getLogger("ldmaps")
+
 
 def fit_map(data: Data, settings: FitSettings, squared: NDArray[Any] | None = None) -> Fit:
     """Fit a map to data; ``squared`` are the d² between all members, where an earlier fit has kept them."""
     recipe, seeds = choose_recipe(settings, data), Seeds.spawn(settings.seed)
+    _LOG.debug("fit of %d points: %s", len(data.points), recipe)
     everything = bring_here(recipe, data)
     data = searched_part(recipe, everything, seeds)
     calibration = hold_out_for_calibration(recipe, data, seeds)

@@ -61,17 +61,27 @@ class Recipe:
     is_taught: bool  # whether landmarks learn from a map of (nearly) all points
 
     def __str__(self) -> str:
-        settings = self.settings
-        lines = [_KINDS[self.kind]]
+        parts = [_KINDS[self.kind]]
         if self.selector is not None:
-            count = "as many as the tolerance needs" if self.kind == "tolerance" else _count(self.selector)
-            lines.append(f"landmarks: {self.selector.name}, {count}; extension: {self.extension.name}")
+            parts.append(f"landmarks by {self.selector.name}, {self._said_of_number(self.selector)}")
+            parts.append(f"{self.extension.name} extension")
         if self.is_taught:
-            lines.append(f"reference: map of {self.reference_size:,} points, at most {self.n_passes} passes")
-        lines.append(f"epsilon: {settings.epsilon}; held out: {self.holds_out}")
+            parts.append(
+                f"learned from a map of {self.reference_size:,} points (at most {self.n_passes} passes over all pairs)"
+            )
+        parts += [f"epsilon {self.settings.epsilon}", f"held out: {self.holds_out}"]
         if self.brings_all_here:
-            lines.append("data in blocks are brought to this process")
-        return "\n".join(lines)
+            parts.append("data in blocks are brought to this process")
+        return "; ".join(parts)
+
+    def _said_of_number(self, selector: LandmarkSelector) -> str:
+        if self.kind == "tolerance":
+            return "as few as the tolerance allows"
+        return (
+            "as many as the data need"
+            if selector.n_landmarks is None
+            else f"{selector.n_landmarks:,} of them"
+        )
 
 
 _KINDS = {
@@ -80,10 +90,6 @@ _KINDS = {
     "distilled": "distilled landmark map",
     "tolerance": "landmark map that keeps a tolerance",
 }
-
-
-def _count(selector: LandmarkSelector) -> str:
-    return "their number follows from the data" if selector.n_landmarks is None else str(selector.n_landmarks)
 
 
 def choose_recipe(settings: FitSettings, data: Data) -> Recipe:
