@@ -68,16 +68,15 @@ class Setting:
     default: Any  # of that argument
     #: What a value must be, in words; empty where others check it, as more than type and range decides.
     rule: str = ""
-    kind: type = (
-        object  # int for whole numbers, float for numbers, object for neither; a class that has ``parts``
-    )
-    parts: tuple[Setting, ...] = ()  # settings that a value of that class consists of
+    #: int for whole numbers, float for numbers, a class whose attributes are settings (``parts``), object for others
+    kind: type = object
     low: float = -math.inf  # between these a number lies, both included
     high: float = math.inf
     above: float = -math.inf  # the same, not included
     below: float = math.inf
     words: tuple[str, ...] = ()  # names that stand for something else than a number
     may_be_none: bool = False
+    parts: tuple[Setting, ...] = ()
     #: With which the command line sets it, such as "--n-landmarks" and "-m"; empty where it does not
     option: str = ""
     letter: str = ""
@@ -223,8 +222,8 @@ _FURTHER = (
         None,
         "an ldmaps.Limits, such as Limits(memory=8e9), or None",
         Limits,
-        _OF_LIMITS,
         may_be_none=True,
+        parts=_OF_LIMITS,
     ),
     # scikit-learn takes more than numbers, and says what.
     Setting("random_state", 0, kind=int, low=0).shown("--seed N", "seed of all random choices (0)"),
@@ -245,7 +244,7 @@ LIMITS = _table(_OF_LIMITS)
 LANDMARK_FIT = _table([*_COMMON, *_OF_LANDMARKS, *_FURTHER])
 #: Those of :class:`~ldmaps.DiffusionMap`.
 EXACT_FIT = _table([*_COMMON, *_OF_EXACT_MAPS, *_FURTHER])
-# Without a pass there is no exact map, and nothing else to learn from.
+# An exact map that is not stored takes a pass; only a distilled one can learn from a map of landmarks instead.
 _ONE_PASS = replace(LIMITS["max_passes"], rule="a whole number of at least 1", low=1)
 EXACT_FIT["limits"] = replace(EXACT_FIT["limits"], parts=tuple((LIMITS | {"max_passes": _ONE_PASS}).values()))
 
