@@ -22,7 +22,7 @@ import numpy as np
 from harness import DOCS, commit
 from point_sources import Source, sources
 
-from ldmaps import DiffusionMap, LandmarkDiffusionMap
+from ldmaps import DiffusionMap, LandmarkDiffusionMap, Limits
 from ldmaps.errors import LdmapsWarning, ToleranceError
 from ldmaps.fit.certify import CONFIDENCE
 from ldmaps.quality.fidelity import rms_error
@@ -59,8 +59,8 @@ class Regime:
     storable: int | None = None
 
     @property
-    def memory_limit(self) -> float:
-        return 4e9 if self.storable is None else 8.0 * self.storable**2
+    def limits(self) -> Limits:
+        return Limits() if self.storable is None else Limits(memory=8.0 * self.storable**2)
 
 
 REGIMES = (
@@ -78,13 +78,13 @@ def trial(
     n_points: int,
     tolerance: float,
     seed: int,
-    memory_limit: float = 4e9,
+    limits: Limits | None = None,
     n_fresh: int = N_FRESH,
 ) -> dict[str, object]:
     """Fit to a tolerance; compare Z of fresh points with what was certified."""
     old, new = source.draw(n_points, n_fresh, np.random.default_rng(seed))
     settings = (source.n_components, source.epsilon, source.metric)
-    model = LandmarkDiffusionMap(*settings, tolerance=tolerance, memory_limit=memory_limit, random_state=seed)
+    model = LandmarkDiffusionMap(*settings, tolerance=tolerance, limits=limits, random_state=seed)
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LdmapsWarning)
@@ -155,7 +155,7 @@ def measure(trials: Iterator[tuple[Regime, Source, float, int]], minutes: float)
                 begun = (regime.name, seed)
                 print(f"{time.strftime('%H:%M:%S')} {regime.name}, seed {seed}", flush=True)
             key = {"regime": regime.name, "data": source.name, "tolerance": tolerance, "seed": seed}
-            row = trial(source, regime.n_points, tolerance, seed, regime.memory_limit)
+            row = trial(source, regime.n_points, tolerance, seed, regime.limits)
             writer.writerow({**key, **row, "commit": version})
             stream.flush()
 

@@ -124,13 +124,13 @@ def solution(model) -> dict:
 
 def streamed_rmsd(n: int) -> dict:
     """The exact map without its kernel; up to 20,000 frames also with it, and Z between the two."""
-    from ldmaps import DiffusionMap
+    from ldmaps import DiffusionMap, Limits
     from ldmaps.metrics import RMSD
     from ldmaps.quality.fidelity import rms_error
 
     points, masses = frames(n)
     metric = RMSD(weights=masses)
-    settings = {"metric": metric, "memory_limit": 2e9}
+    settings = {"metric": metric, "limits": Limits(memory=2e9)}
     model = DiffusionMap(2, "connected", solver="streamed", **settings).fit(points[:3000])  # warm up
     row = {**measured(lambda: model.fit(points) and None), **solution(model)}
     if n <= 20_000:
@@ -146,7 +146,7 @@ def box(n: int) -> np.ndarray:
 
 def exact_3d(n: int) -> dict:
     """The exact map of points in a box, as many near each at any N; up to 100,000 of them also without the kernel."""
-    from ldmaps import DiffusionMap
+    from ldmaps import DiffusionMap, Limits
     from ldmaps.quality.fidelity import rms_error
 
     points, epsilon = box(n), 2e-4 * (300_000 / n) ** (2 / 3)
@@ -154,7 +154,9 @@ def exact_3d(n: int) -> dict:
     model.set_params(epsilon=epsilon)
     row = {**measured(lambda: model.fit(points) and None), **solution(model)}
     if n <= 100_000:
-        passes = DiffusionMap(2, 0.02, solver="streamed", max_passes=60).fit(points[:3000])  # warm up
+        passes = DiffusionMap(2, 0.02, solver="streamed", limits=Limits(max_passes=60)).fit(
+            points[:3000]
+        )  # warm up
         passes.set_params(epsilon=epsilon)
         taken = measured(lambda: passes.fit(points) and None)
         row |= {
@@ -171,11 +173,13 @@ WIDE = 0.01
 
 def streamed_3d(n: int) -> dict:
     """The exact map of points in a box at an ε that makes no kernel sparse, in passes; up to 20,000 also stored."""
-    from ldmaps import DiffusionMap
+    from ldmaps import DiffusionMap, Limits
     from ldmaps.quality.fidelity import rms_error
 
     points = box(n)
-    model = DiffusionMap(2, WIDE, solver="streamed", max_passes=20).fit(points[:3000])  # warm up
+    model = DiffusionMap(2, WIDE, solver="streamed", limits=Limits(max_passes=20)).fit(
+        points[:3000]
+    )  # warm up
     row = {**measured(lambda: model.fit(points) and None), **solution(model)}
     if n <= 20_000:
         stored = DiffusionMap(2, WIDE, solver="stored").fit(points[:3000])

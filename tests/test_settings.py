@@ -9,33 +9,39 @@ import re
 import numpy as np
 import pytest
 
-from ldmaps import DiffusionMap, LandmarkDiffusionMap, plan
+from ldmaps import DiffusionMap, LandmarkDiffusionMap, Limits, plan
 from ldmaps.errors import AccuracyWarning, InvalidInputError, Named, ToleranceError
 from ldmaps.extension import EXTENSIONS
 from ldmaps.landmarks import SELECTORS
 from ldmaps.metrics import METRICS
-from ldmaps.settings import EXACT_FIT, LANDMARK_FIT, size_in_bytes
+from ldmaps.settings import EXACT_FIT, LANDMARK_FIT, LIMITS, NamedLimit, size_in_bytes
 
 ESTIMATORS = [LandmarkDiffusionMap, DiffusionMap]
+DESCRIBED = [(LandmarkDiffusionMap, LANDMARK_FIT), (DiffusionMap, EXACT_FIT), (Limits, LIMITS)]
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_signatures_have_the_described_settings_and_defaults(estimator):
-    parameters = list(inspect.signature(estimator).parameters.values())
+@pytest.mark.parametrize(("takes", "described"), DESCRIBED)
+def test_signatures_have_the_described_settings_and_defaults(takes, described):
+    parameters = list(inspect.signature(takes).parameters.values())
     assert {one.name: one.default for one in parameters} == {
-        name: setting.default for name, setting in estimator.settings.items()
+        name: setting.default for name, setting in described.items()
     }
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_the_documentation_tells_of_every_setting(estimator):
-    parameters = estimator.__doc__.split("Attributes\n")[0]
+def test_estimators_check_their_own_settings(estimator):
+    assert (estimator, estimator.settings) in DESCRIBED
+
+
+@pytest.mark.parametrize(("takes", "described"), DESCRIBED)
+def test_the_documentation_tells_of_every_setting(takes, described):
+    parameters = re.split("(?:Attributes|Examples)\n", takes.__doc__)[0]
     told = {
         name
         for line in re.findall(r"^    ([a-z_, ]+)(?: : .*)?$", parameters, re.MULTILINE)
         for name in line.split(", ")
     }
-    assert set(estimator.settings) <= told
+    assert set(described) <= told
 
 
 def test_a_plan_has_the_defaults_of_the_fit():
@@ -56,7 +62,7 @@ def test_names_are_those_of_the_tables():
     assert set(LANDMARK_FIT["extension"].words) == {"auto", *EXTENSIONS}
 
 
-@pytest.mark.parametrize("described", [LANDMARK_FIT, EXACT_FIT])
+@pytest.mark.parametrize("described", [LANDMARK_FIT, EXACT_FIT, LIMITS])
 def test_defaults_keep_their_rules(described):
     for setting in described.values():
         setting.check(setting.default)
@@ -75,12 +81,13 @@ def test_defaults_keep_their_rules(described):
         ("tolerance", (None, 1e-9), (0, np.nan, "1")),
         ("extension", ("auto", "nystrom"), (None, 3, "best")),
         ("max_passes", (None, 0), (-1, 0.5)),
-        ("memory_limit", (0, 1e9), (-1, None, np.nan)),
+        ("memory", (0, 1e9), (-1, None, np.nan)),
+        ("limits", (None, Limits(), Limits(resume="state.npz")), (4e9, {"memory": 4e9}, Limits)),
         ("n_threads", (None, 1), (0, 1.5)),
     ],
 )
 def test_ranges(name, good, bad):
-    setting = LANDMARK_FIT[name]
+    setting = (LANDMARK_FIT | LIMITS)[name]
     for value in good:
         assert setting.check(value) is value
     for value in bad:
@@ -90,15 +97,24 @@ def test_ranges(name, good, bad):
 
 
 def test_exact_maps_take_at_least_one_pass():
-    assert not EXACT_FIT["max_passes"].holds(0)
-    assert not EXACT_FIT["max_passes"].holds(None)
+    for max_passes in (None, 0, 1):
+        LANDMARK_FIT["limits"].check(Limits(max_passes=max_passes))
+    for max_passes in (None, 1):
+        EXACT_FIT["limits"].check(Limits(max_passes=max_passes))
+    with pytest.raises(InvalidInputError, match="max_passes must be a whole number of at least 1, got 0"):
+        EXACT_FIT["limits"].check(Limits(max_passes=0))
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_settings_are_checked_before_the_data(estimator):
-    for name, value in {"epsilon": "big", "t": -1, "memory_limit": None, "max_passes": 0.5}.items():
+    wrong = {"epsilon": "big", "t": -1, "limits": 4e9}
+    within = {"memory": None, "max_passes": 0.5}
+    for name, value in wrong.items():
         with pytest.raises(InvalidInputError, match=f"{name} must be "):
             estimator(**{name: value}).fit("no data at all")
+    for name, value in within.items():
+        with pytest.raises(InvalidInputError, match=f"{name} must be "):
+            estimator(limits=Limits(**{name: value})).fit("no data at all")
 
 
 # -- messages ------------------------------------------------------------------------
@@ -116,6 +132,7 @@ def test_an_error_carries_the_setting_and_its_value():
     "message",
     [
         InvalidInputError("keep ", Named("columns", ["x", "y"])),
+        InvalidInputError("allow more with ", NamedLimit("memory", ...)),
         AccuracyWarning("raise ", Named("n_landmarks", ...)),
         ToleranceError(2.0, reason=("leave out ", Named("outliers", 0.01))),
     ],

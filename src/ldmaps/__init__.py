@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap as LandmarkDiffusionMap
     from ldmaps.maps.loading import load as load
     from ldmaps.planning.plan import plan as plan
+    from ldmaps.settings import Limits as Limits
 
 load_on_first_use(
     __name__,
@@ -21,5 +22,6 @@ load_on_first_use(
         "maps.landmark_diffusion_map": "LandmarkDiffusionMap",
         "maps.loading": "load",
         "planning.plan": "plan",
+        "settings": "Limits",
     },
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -20,6 +21,46 @@ def is_whole_number(value: object) -> bool:
 
 
 @dataclass(frozen=True)
+class Limits:
+    """What solving a map over all points may take: an exact map, or one to distil from.
+
+    Parameters
+    ----------
+    memory : float
+        Most bytes for solving it, in addition to the points. Above it (N > 31,000 in single precision by default)
+        the kernel is not stored, but computed again in each pass over all pairs of points.
+    max_passes : int or None
+        Passes over all N²/2 pairs that this may take; molecules take two or three, spectra that crowd below 1 ten or
+        more. None allows 50 for an exact map; for a map to distil from 20, or as many as stay below 10¹¹ pairs (2 for
+        300,000 points). 0, for distilled maps only, learns from a map of many more landmarks instead, whose error is
+        bounded by residuals at 2,000 points.
+    resume : path or None
+        A file in which the passes keep their state, once per minute: an interrupted fit with the same data and
+        settings resumes where it stopped. Model files do not store it.
+
+    Examples
+    --------
+    >>> from ldmaps import DiffusionMap, Limits
+    >>> model = DiffusionMap(limits=Limits(memory=16e9, resume="passes.npz"))
+    """
+
+    memory: float = 4e9
+    max_passes: int | None = None
+    resume: str | os.PathLike[str] | None = None
+
+
+class NamedLimit(Named):
+    """A field of :class:`Limits` that a message names.
+
+    >>> print(NamedLimit("memory", ...))
+    limits=Limits(memory=...)
+    """
+
+    def __str__(self) -> str:
+        return f"limits=Limits({super().__str__()})"
+
+
+@dataclass(frozen=True)
 class Setting:
     """One setting."""
 
@@ -27,13 +68,15 @@ class Setting:
     default: Any  # of that argument
     #: What a value must be, in words; empty where others check it, as more than type and range decides.
     rule: str = ""
-    kind: type = object  # int for whole numbers, float for numbers, object for neither
+    #: int for whole numbers, float for numbers, a class whose attributes are settings (``parts``), object for others
+    kind: type = object
     low: float = -math.inf  # between these a number lies, both included
     high: float = math.inf
     above: float = -math.inf  # the same, not included
     below: float = math.inf
     words: tuple[str, ...] = ()  # names that stand for something else than a number
     may_be_none: bool = False
+    parts: tuple[Setting, ...] = ()
     #: With which the command line sets it, such as "--n-landmarks" and "-m"; empty where it does not
     option: str = ""
     letter: str = ""
@@ -41,9 +84,11 @@ class Setting:
     help: str = ""  # what ``--help`` says
 
     def holds(self, value: Any) -> bool:
-        """Say whether type and range are right."""
+        """Say whether type and range are right; of a value that has parts, its type."""
         if value is None:
             return self.may_be_none
+        if self.parts:
+            return isinstance(value, self.kind)
         if isinstance(value, str):
             return value in self.words
         if self.kind is object or isinstance(value, bool) or not isinstance(value, Real):
@@ -59,6 +104,9 @@ class Setting:
         """Return the value, or raise."""
         if self.rule and not self.holds(value):
             raise InvalidInputError(Named(self.name), f" must be {self.rule}, got {value!r}")
+        if value is not None:
+            for part in self.parts:
+                part.check(getattr(value, part.name))
         return value
 
     def shown(self, usage: str, help: str) -> Setting:
@@ -151,21 +199,31 @@ _OF_EXACT_MAPS = (
         words=("auto", "stored", "sparse", "streamed"),
     ),
 )
-_FURTHER = (
-    Setting(
-        "alpha", 0.0, "between 0 (density kept, the paper's) and 1 (removed)", float, low=0, high=1
-    ).shown("--alpha A", "density normalisation, 0 to 1 (0)"),
+_OF_LIMITS = (
+    Setting("memory", 4e9, "a number of bytes of at least 0", float, low=0),
     Setting("max_passes", None, "a whole number of at least 0", int, low=0, may_be_none=True).shown(
         "--max-passes P",
         "how often the fit may go over all pairs of points when the N x N matrix does not fit into memory; 0 "
         "learns from a map of many more landmarks instead (20, fewer above 100,000 points)",
     ),
+    Setting("resume", None).shown(
+        "--resume FILE", "keep the state of the passes in FILE, and resume an interrupted fit from it"
+    ),
+)
+_FURTHER = (
+    Setting(
+        "alpha", 0.0, "between 0 (density kept, the paper's) and 1 (removed)", float, low=0, high=1
+    ).shown("--alpha A", "density normalisation, 0 to 1 (0)"),
     Setting("t", 0.0, "0 (the paper's diffusion time) or more", float, low=0).shown(
         "--diffusion-time T", "diffusion time (0)"
     ),
-    Setting("memory_limit", 4e9, "a number of bytes of at least 0", float, low=0),
-    Setting("resume", None).shown(
-        "--resume FILE", "keep the state of the passes in FILE, and resume an interrupted fit from it"
+    Setting(
+        "limits",
+        None,
+        "an ldmaps.Limits, such as Limits(memory=8e9), or None",
+        Limits,
+        may_be_none=True,
+        parts=_OF_LIMITS,
     ),
     # scikit-learn takes more than numbers, and says what.
     Setting("random_state", 0, kind=int, low=0, high=2**32 - 1).shown(
@@ -182,13 +240,15 @@ def _table(settings: Iterable[Setting]) -> dict[str, Setting]:
     return {setting.name: setting for setting in settings}
 
 
+#: Fields of :class:`Limits`.
+LIMITS = _table(_OF_LIMITS)
 #: Settings of :class:`~ldmaps.LandmarkDiffusionMap`, in the order in which ``--help`` lists and a fit checks them.
 LANDMARK_FIT = _table([*_COMMON, *_OF_LANDMARKS, *_FURTHER])
 #: Those of :class:`~ldmaps.DiffusionMap`.
 EXACT_FIT = _table([*_COMMON, *_OF_EXACT_MAPS, *_FURTHER])
-EXACT_FIT["max_passes"] = replace(
-    EXACT_FIT["max_passes"], default=50, rule="a whole number of at least 1", low=1, may_be_none=False
-)
+# An exact map that is not stored takes a pass; only a distilled one can learn from a map of landmarks instead.
+_ONE_PASS = replace(LIMITS["max_passes"], rule="a whole number of at least 1", low=1)
+EXACT_FIT["limits"] = replace(EXACT_FIT["limits"], parts=tuple((LIMITS | {"max_passes": _ONE_PASS}).values()))
 
 
 def check_whole(name: str, value: Any, least: int, most: float = math.inf) -> int:

@@ -15,10 +15,11 @@ from written_trajectories import mdtraj_trajectory
 
 from ldmaps import LandmarkDiffusionMap, load
 from ldmaps.cli import build_parser, main
+from ldmaps.cli.options import fit_settings
 from ldmaps.cli.session import guarded, in_flags
 from ldmaps.datasets import swiss_roll
 from ldmaps.errors import AccuracyWarning, InvalidInputError, Named
-from ldmaps.settings import LANDMARK_FIT
+from ldmaps.settings import LANDMARK_FIT, LIMITS, Limits, NamedLimit
 
 ROLL = swiss_roll(300, random_state=0).points
 
@@ -112,7 +113,9 @@ def command_parser(name):
         ("stream", Named("stall_after", 0.5), "--stall-after 0.5"),
         ("stream", Named("periodic", "keep"), "--periodic keep"),
         ("absorb", Named("periodic", "keep"), 'periodic="keep"'),  # which it has no option for
-        ("fit", Named("memory_limit", 10), "memory_limit=10"),
+        ("fit", Named("max_passes", 4), "--max-passes 4"),
+        ("fit", NamedLimit("max_passes", ...), "--max-passes"),
+        ("fit", NamedLimit("memory", 10), "limits=Limits(memory=10)"),  # which has no option
     ],
 )
 def test_settings_are_called_by_their_options(command, named, words):
@@ -121,10 +124,17 @@ def test_settings_are_called_by_their_options(command, named, words):
 
 def test_every_described_option_is_there():
     options = command_parser("fit")._option_string_actions
-    for setting in LANDMARK_FIT.values():
+    for setting in (*LANDMARK_FIT.values(), *LIMITS.values()):
         if setting.option:
             assert options[setting.option].dest == setting.argument
             assert options[setting.option].default == (None if setting.name == "metric" else setting.default)
+
+
+def test_options_set_the_limits():
+    command = ["roll.csv", "-o", "map.ldm"]
+    chosen = command_parser("fit").parse_args([*command, "--max-passes", "3", "--resume", "state.npz"])
+    assert fit_settings(chosen)["limits"] == Limits(max_passes=3, resume="state.npz")
+    assert fit_settings(command_parser("fit").parse_args(command))["limits"] == Limits()
 
 
 def test_words_that_only_look_like_settings_are_left_alone():

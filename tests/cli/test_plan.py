@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from ldmaps import Limits
 from ldmaps.cli import main
 from ldmaps.cli import plan as command
 from ldmaps.metrics import RMSD
@@ -70,7 +71,7 @@ def test_takes_the_options_of_fit(asked):
         "t": 2.0,
         "epsilon": 0.25,
         "n_components": 3,
-        "max_passes": 4,
+        "limits": Limits(max_passes=4),
         "metric": "rmsd",
     }
     assert {name: chosen[name] for name in expected} == expected

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ldmaps
-from ldmaps import LandmarkDiffusionMap
+from ldmaps import LandmarkDiffusionMap, Limits
 from ldmaps.cluster import bracket, is_blocked, is_dask_array
 from ldmaps.cluster.points import BlockedPoints, Blocks
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
@@ -217,7 +217,7 @@ def test_a_reference_that_is_a_sample_comes_with_the_first_gather(monkeypatch):
 def test_a_tolerance_is_searched_for_in_a_sample(monkeypatch):
     monkeypatch.setattr(recipe, "GATHERED", 2000)
     X = da.from_array(ROLL, chunks=(800, 3))
-    model = LandmarkDiffusionMap(2, 4.0, tolerance=20.0, memory_limit=8 * 1500**2).fit(X)
+    model = LandmarkDiffusionMap(2, 4.0, tolerance=20.0, limits=Limits(8 * 1500**2)).fit(X)
     assert model.certificate_.upper_bound <= 20.0
     assert model.multiplicities_.sum() == 3000
     assert model.coverage(ROLL).inside.all()

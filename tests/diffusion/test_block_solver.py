@@ -281,7 +281,7 @@ def test_too_few_passes_are_warned_of_with_the_bounds_reached():
     kernel, weights = roll(), np.ones(900)
     with pytest.warns(
         ConvergenceWarning,
-        match=r"after 3 passes .* bounded by .*, tolerance=0.001 asks .*; raise max_passes",
+        match=r"after 3 passes .* bounded by .*, tolerance=0.001 .*; allow .* limits=Limits\(max_passes=\.\.\.\)",
     ):
         found = solve_streamed(kernel, weights, 2, random_start(kernel, 8), max_passes=3)
     assert not found.converged
@@ -349,7 +349,7 @@ def test_passes_are_reported(caplog):
 def test_a_poor_start_and_no_pass_to_mend_it():
     kernel = roll(400)
     with pytest.raises(
-        InvalidInputError, match="only 1 independent vectors for 3 eigenpairs, and max_passes=1"
+        InvalidInputError, match="only 1 independent vectors for 3 eigenpairs, and the limit of passes, 1,"
     ):
         solve_streamed(kernel, np.ones(400), 3, np.repeat(random_start(kernel, 1), 6, axis=1), max_passes=1)
 

@@ -98,7 +98,7 @@ def test_streamed_solves_take_no_more_than_their_limit(n_threads):
 def test_too_little_for_the_smallest_basis():
     with pytest.raises(
         InvalidInputError,
-        match=r"needs 0.88 GB for 1,000,000 points with blocks of 8 .* memory_limit is 0.5 GB; raise",
+        match=r"needs 0.88 GB for 1,000,000 points with blocks of 8 .* only 0.5 GB are allowed; allow more",
     ):
         streamed_room(1_000_000, 2, 8, 8, 5e8, 2)
 
@@ -122,7 +122,7 @@ def test_solvers_that_were_asked_for_keep_the_limit_or_are_refused():
     check_memory("stored", 4e9, 4e9)
     with pytest.raises(
         InvalidInputError,
-        match=r'solver="stored" takes about 4\.1 GB .* memory_limit is 4 GB; use solver="streamed"',
+        match=r'solver="stored" takes about 4\.1 GB .* only 4 GB are allowed; use solver="streamed"',
     ):
         check_memory("stored", 4.1e9, 4e9)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from extension.contract import ExtensionContract
 
-from ldmaps import DiffusionMap, LandmarkDiffusionMap, load
+from ldmaps import DiffusionMap, LandmarkDiffusionMap, Limits, load
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension import Distilled, distilled, least_squares
@@ -148,7 +148,7 @@ def test_a_common_factor_of_the_weights_only_scales():
 
 def test_a_reference_too_large_for_memory_is_a_landmark_map(exact):
     """Two levels: 500 medoids stand in for the 1,500 points."""
-    model = distilled_map(2, 9.0, n_landmarks=100, memory_limit=8 * 500**2, max_passes=0).fit(TRAIN)
+    model = distilled_map(2, 9.0, n_landmarks=100, limits=Limits(8 * 500**2, max_passes=0)).fit(TRAIN)
     assert held_out_z(exact, model, TEST) < 2.0
     np.testing.assert_allclose(model.eigenvalues_, exact.eigenvalues_, atol=2e-3)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ldmaps import DiffusionMap, LandmarkDiffusionMap, load
+from ldmaps import DiffusionMap, LandmarkDiffusionMap, Limits, load
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.errors import AccuracyWarning, InvalidInputError, ToleranceError
 from ldmaps.fit.certify import Attempt, Certified, Refused, hold_out, meet_tolerance
@@ -134,7 +134,7 @@ def test_training_points_are_embedded_by_the_certified_map():
 
 
 def test_two_levels_say_so():
-    model = LandmarkDiffusionMap(2, 9.0, tolerance=3.0, memory_limit=8 * 600**2, max_passes=0).fit(ROLL)
+    model = LandmarkDiffusionMap(2, 9.0, tolerance=3.0, limits=Limits(8 * 600**2, max_passes=0)).fit(ROLL)
     assert model.certificate_.reference == "landmarks"
 
 

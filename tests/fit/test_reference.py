@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ldmaps import DiffusionMap, LandmarkDiffusionMap
+from ldmaps import DiffusionMap, LandmarkDiffusionMap, Limits
 from ldmaps.datasets import swiss_roll
 from ldmaps.diffusion import sampled_residuals
 from ldmaps.errors import CheckpointError, ConvergenceWarning, DisconnectedError, InvalidInputError
@@ -16,7 +16,7 @@ from ldmaps.fit.coordinates import Judged, keep_coordinates
 from ldmaps.fit.data import Data
 from ldmaps.fit.decide import decide_walk
 from ldmaps.fit.recipe import choose_recipe, reference_passes, reference_size
-from ldmaps.fit.settings import FitSettings, Limits, Seeds
+from ldmaps.fit.settings import FitSettings, Seeds
 from ldmaps.fit.solve_walk import solve_walk
 from ldmaps.metrics import Euclidean, Function
 from ldmaps.quality.fidelity import align, rms_error
@@ -212,7 +212,7 @@ def test_landmarks_are_distilled_from_the_exact_map_beyond_the_limit():
     exact = DiffusionMap(2, 16.0).fit(train)
     settings = {"n_components": 2, "epsilon": 16.0, "n_landmarks": 60, "extension": "distilled"}
     stored = LandmarkDiffusionMap(**settings).fit(train)
-    streamed = LandmarkDiffusionMap(**settings, memory_limit=3e6).fit(train)
+    streamed = LandmarkDiffusionMap(**settings, limits=Limits(memory=3e6)).fit(train)
     np.testing.assert_allclose(streamed.eigenvalues_, exact.eigenvalues_, rtol=1e-5)
     ours, theirs = (rms_error(exact.transform(test), each.transform(test)) for each in (streamed, stored))
     assert ours == pytest.approx(theirs, rel=0.2)
@@ -220,14 +220,17 @@ def test_landmarks_are_distilled_from_the_exact_map_beyond_the_limit():
 
 def test_interrupted_references_go_on(tmp_path):
     settings = {"n_components": 2, "epsilon": 16.0, "n_landmarks": 60, "extension": "distilled"}
-    model = LandmarkDiffusionMap(**settings, memory_limit=3e6, resume=tmp_path / "state.npz").fit(ROLL)
+    settings["limits"] = Limits(memory=3e6, resume=tmp_path / "state.npz")
+    model = LandmarkDiffusionMap(**settings).fit(ROLL)
     assert (tmp_path / "state.npz").exists()
-    again = LandmarkDiffusionMap(**settings, memory_limit=3e6, resume=tmp_path / "state.npz").fit(ROLL)
+    again = LandmarkDiffusionMap(**settings).fit(ROLL)
     np.testing.assert_array_equal(again.embedding_, model.embedding_)
     with pytest.raises(CheckpointError, match="another eigenproblem"):
-        LandmarkDiffusionMap(**settings, memory_limit=3e6, resume=tmp_path / "state.npz").fit(ROLL[::-1])
+        LandmarkDiffusionMap(**settings).fit(ROLL[::-1])
 
 
 def test_passes_that_make_no_sense():
     with pytest.raises(InvalidInputError, match="max_passes must be a whole number of at least 0, got -1"):
-        LandmarkDiffusionMap(2, 16.0, n_landmarks=60, extension="distilled", max_passes=-1).fit(ROLL)
+        LandmarkDiffusionMap(
+            2, 16.0, n_landmarks=60, extension="distilled", limits=Limits(max_passes=-1)
+        ).fit(ROLL)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from archive_edits import edit_archive
 
-from ldmaps import DiffusionMap, LandmarkDiffusionMap, __version__, load
+from ldmaps import DiffusionMap, LandmarkDiffusionMap, Limits, __version__, load
 from ldmaps.archive import read_archive
 from ldmaps.datasets import swiss_roll
 from ldmaps.errors import InvalidInputError, LdmapsWarning, ModelFileError
@@ -85,6 +85,34 @@ def test_settings_survive_so_that_a_loaded_model_can_be_fitted_again(tmp_path):
     model.fit(X).save(tmp_path / "map.ldm")
     again = load(tmp_path / "map.ldm")
     np.testing.assert_array_equal(again.fit(X).embedding_, model.embedding_)
+
+
+@pytest.mark.parametrize(
+    "limits", [None, Limits(), Limits(2e9, max_passes=3), Limits(np.float64(2e9), max_passes=np.int64(3))]
+)
+def test_limits_survive(limits, tmp_path):
+    LandmarkDiffusionMap(2, 9.0, n_landmarks=40, limits=limits).fit(ROLL).save(tmp_path / "map.ldm")
+    assert load(tmp_path / "map.ldm").limits == limits
+
+
+def test_a_file_neither_holds_nor_sets_a_path_to_write_to(saved, tmp_path):
+    limits = Limits(max_passes=3, resume=tmp_path / "state.npz")
+    LandmarkDiffusionMap(2, 9.0, n_landmarks=40, limits=limits).fit(ROLL).save(saved)
+    settings = read_header(saved)["settings"]
+    assert settings["limits"] == {"__limits__": {"memory": 4e9, "max_passes": 3}}
+    settings["limits"]["__limits__"]["resume"] = "/etc/passwd"
+    edit_header(saved, settings=settings)
+    assert load(saved).limits == Limits(max_passes=3)
+
+
+def test_files_of_version_3_0_name_limits_one_by_one(saved):
+    settings = read_header(saved)["settings"]
+    del settings["limits"]
+    settings |= {"memory_limit": 2e9, "max_passes": 3, "resume": "state.npz"}
+    edit_header(saved, settings=settings, format_version=[3, 0])
+    again = load(saved)
+    assert again.limits is None
+    assert again.fit(ROLL).transform(ROLL[:2]).shape == (2, 2)
 
 
 def test_without_the_embedding_the_size_depends_on_landmarks_alone(tmp_path):
@@ -287,6 +315,7 @@ def test_values_that_make_no_map_are_refused(saved, name, place):
         ("metric", {"__metric__": "euclidean", "parameters": {"no_such": 1}}),
         ("metric", {"__metric__": "euclidean"}),
         ("settings", {"landmarks": {"__selector__": "kmedoids", "settings": {"no_such": 1}}}),
+        ("settings", {"limits": {"__limits__": [4e9]}}),
         ("settings", {"landmarks": {"__array__": [1, "x"], "dtype": "int64"}}),
         ("settings", {"landmarks": {"__array__": [1], "dtype": "object"}}),
         ("settings", {"landmarks": {"__array__": [1], "dtype": "no dtype"}}),

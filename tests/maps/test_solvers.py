@@ -11,7 +11,7 @@ import pytest
 from scipy.linalg import subspace_angles
 from streamed_cases import random_weights
 
-from ldmaps import DiffusionMap, LandmarkDiffusionMap, load
+from ldmaps import DiffusionMap, LandmarkDiffusionMap, Limits, load
 from ldmaps.cli.info import as_text, facts_of
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.diffusion import solver_state, streamed_kernel
@@ -133,12 +133,12 @@ def test_broken_frames_are_still_named():
 
 def test_molecules_above_the_limit_are_streamed_and_sheets_sparse():
     frames, metric = peptide(1200)
-    model = DiffusionMap(2, "connected", metric, memory_limit=4.5e6, n_threads=1).fit(frames)
+    model = DiffusionMap(2, "connected", metric, limits=Limits(memory=4.5e6), n_threads=1).fit(frames)
     assert model.solution_.solver == "streamed"
     assert DiffusionMap(2, "connected", metric).fit(frames).solution_.solver == "stored"
     X = swiss_roll(3000).points
-    assert DiffusionMap(2, 0.5, memory_limit=2e7).fit(X).solution_.solver == "sparse"
-    assert DiffusionMap(2, 30.0, memory_limit=2e7).fit(X).solution_.solver == "streamed"
+    assert DiffusionMap(2, 0.5, limits=Limits(memory=2e7)).fit(X).solution_.solver == "sparse"
+    assert DiffusionMap(2, 30.0, limits=Limits(memory=2e7)).fit(X).solution_.solver == "streamed"
 
 
 @pytest.mark.parametrize(
@@ -150,16 +150,19 @@ def test_molecules_above_the_limit_are_streamed_and_sheets_sparse():
             'keep_distances=True needs the stored kernel; .*"streamed"',
         ),
         (
-            {"solver": "stored", "memory_limit": 1e6},
-            'solver="stored" takes about .* memory_limit is 0.001 GB',
+            {"solver": "stored", "limits": Limits(memory=1e6)},
+            'solver="stored" takes about .* only 0.001 GB are allowed',
         ),
-        ({"solver": "stored", "keep_distances": True, "memory_limit": 1e7}, "takes about 0.014 GB"),
-        ({"solver": "sparse", "memory_limit": 1e6}, 'solver="sparse" takes about'),
+        ({"solver": "stored", "keep_distances": True, "limits": Limits(memory=1e7)}, "takes about 0.014 GB"),
+        ({"solver": "sparse", "limits": Limits(memory=1e6)}, 'solver="sparse" takes about'),
         (
-            {"solver": "streamed", "memory_limit": 1e5},
-            "streamed solver needs .* memory_limit is 0.0001 GB; raise it",
+            {"solver": "streamed", "limits": Limits(memory=1e5)},
+            r"streamed solver needs .* only 0.0001 GB are allowed; allow more with limits=Limits\(memory=\.\.\.\)",
         ),
-        ({"solver": "streamed", "max_passes": 0}, "max_passes must be a whole number of at least 1, got 0"),
+        (
+            {"solver": "streamed", "limits": Limits(max_passes=0)},
+            "max_passes must be a whole number of at least 1, got 0",
+        ),
     ],
 )
 def test_settings_that_cannot_be_kept(settings, message):
@@ -171,8 +174,8 @@ def test_settings_that_cannot_be_kept(settings, message):
 
 
 def test_passes_that_do_not_suffice_are_warned_of():
-    model = DiffusionMap(3, 3e-5, solver="streamed", max_passes=1)
-    with pytest.warns(ConvergenceWarning, match=r"after 1 passes .* bounded by .*; raise max_passes"):
+    model = DiffusionMap(3, 3e-5, solver="streamed", limits=Limits(max_passes=1))
+    with pytest.warns(ConvergenceWarning, match=r"after 1 passes .* bounded by .*; allow more passes"):
         model.fit(chain())
     assert model.solution_.n_passes == 1
     assert model.solution_.error_bound is None, "nothing can be said after so few"
@@ -194,7 +197,7 @@ def test_files_and_info_tell_how_exact_a_map_is(tmp_path):
     DiffusionMap(2, 4.0).fit(ROLL).save(path)
     assert "solved      exact map by the stored kernel" in as_text(path, facts_of(path))
     settings = {"n_components": 2, "epsilon": 16.0, "n_landmarks": 60, "extension": "distilled"}
-    learned = LandmarkDiffusionMap(**settings, memory_limit=3e6, max_passes=0).fit(ROLL)
+    learned = LandmarkDiffusionMap(**settings, limits=Limits(memory=3e6, max_passes=0)).fit(ROLL)
     learned.save(path)
     assert learned.solution_.error_bound.shape == (2,)
     assert "learned of  map of more landmarks; errors of the coordinates at most" in as_text(
@@ -226,7 +229,7 @@ def test_interrupted_fits_go_on(tmp_path, monkeypatch, written_always):
         return product(self, band, vectors)
 
     monkeypatch.setattr(streamed_kernel.StreamedKernel, "band_product", counted)
-    model = DiffusionMap(2, 3e-3, resume=tmp_path / "state.npz", **settings)
+    model = DiffusionMap(2, 3e-3, limits=Limits(resume=tmp_path / "state.npz"), **settings)
     with pytest.raises(KeyboardInterrupt):
         model.fit(frames)
     before = len(done)
@@ -244,10 +247,10 @@ def test_interrupted_fits_go_on(tmp_path, monkeypatch, written_always):
 
 def test_files_of_other_data_are_refused(tmp_path):
     path = tmp_path / "state.npz"
-    DiffusionMap(2, 4.0, solver="streamed", resume=path).fit(ROLL)
+    DiffusionMap(2, 4.0, solver="streamed", limits=Limits(resume=path)).fit(ROLL)
     kept = path.read_bytes()
     with pytest.raises(CheckpointError, match="another eigenproblem: other points"):
-        DiffusionMap(2, 4.0, solver="streamed", resume=path).fit(ROLL[::-1])
+        DiffusionMap(2, 4.0, solver="streamed", limits=Limits(resume=path)).fit(ROLL[::-1])
     assert path.read_bytes() == kept
 
 
@@ -257,7 +260,7 @@ LIMITED = """
 import resource, sys
 from concurrent.futures import ThreadPoolExecutor
 import numpy as np
-from ldmaps import DiffusionMap
+from ldmaps import DiffusionMap, Limits
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.metrics import RMSD
 
@@ -276,7 +279,7 @@ pages = int(open("/proc/self/statm").read().split()[0])
 prepared = 3 * X.nbytes
 resource.setrlimit(resource.RLIMIT_AS, (int(pages * resource.getpagesize() + prepared + limit),) * 2)
 keeps = 1e12 if sys.argv[4] == "unlimited" else limit
-model = DiffusionMap(2, epsilon, memory_limit=keeps, **settings).fit(X)
+model = DiffusionMap(2, epsilon, limits=Limits(memory=keeps), **settings).fit(X)
 print(model.solution_.solver)
 """
 
@@ -318,6 +321,6 @@ def test_bases_are_as_large_as_memory_allows(monkeypatch):
         "solve_streamed",
         lambda *args, **settings: given.update(settings) or solve(*args, **settings),
     )
-    DiffusionMap(2, 3e-5, solver="streamed", memory_limit=4e6, n_threads=1).fit(chain())
+    DiffusionMap(2, 3e-5, solver="streamed", limits=Limits(memory=4e6), n_threads=1).fit(chain())
     assert (given["max_vectors"], given["n_threads"]) == streamed_room(800, 3, 32, 16, 4e6, 1)
     assert given["max_vectors"] < 150

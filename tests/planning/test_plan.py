@@ -96,7 +96,9 @@ def test_time_and_memory_follow_the_laws_of_stages(monkeypatch, small):
     monkeypatch.setattr(planning, "_tried", trial)
     monkeypatch.setattr(planning, "resident_bytes", lambda: 2e8)
     points = np.zeros((1000, 3))
-    cost = ldmaps.plan(points, n=100_000, n_landmarks=20, extension="distilled", memory_limit=1e12)
+    cost = ldmaps.plan(
+        points, n=100_000, n_landmarks=20, extension="distilled", limits=ldmaps.Limits(memory=1e12)
+    )
     held = points.nbytes
     assert cost.steps["landmarks"] == pytest.approx(100.0)
     assert cost.steps["reference map"] == pytest.approx(1e4)
@@ -149,14 +151,14 @@ def test_fewer_points_are_solved_as_all_of_them_would_be(small, tried):
     frames = alanine_dipeptide().frames[:3000]
     stored = ldmaps.plan(frames, **settings)
     assert "distances" in stored.steps
-    assert tried[-1][0]["memory_limit"] == 4e9
+    assert tried[-1][0]["limits"].memory == 4e9
     passes = ldmaps.plan(frames, n=40_000, **settings)  # 6.4 GB of kernel
     assert "distances" not in passes.steps
-    assert tried[-1][0]["max_passes"] == 20
+    assert tried[-1][0]["limits"].max_passes == 20
     assert passes.steps["reference map"] > 0
-    medoids = ldmaps.plan(frames, n=40_000, **settings | {"max_passes": 0, "memory_limit": 4.0 * 500**2})
+    medoids = ldmaps.plan(frames, n=40_000, **settings, limits=ldmaps.Limits(4.0 * 500**2, max_passes=0))
     assert "distances" not in medoids.steps
-    assert tried[-1][0]["memory_limit"] == pytest.approx(4.0 * 500**2, rel=0.01)
+    assert tried[-1][0]["limits"].memory == pytest.approx(4.0 * 500**2, rel=0.01)
     assert medoids.tried[0] == 625
 
 
@@ -177,8 +179,10 @@ def test_a_bandwidth_for_more_points_is_widened_for_fewer(small, tried):
 
 
 def test_trials_keep_no_state_and_show_nothing(small, tried, tmp_path):
-    ldmaps.plan(ROLL, n_landmarks=20, epsilon=9.0, resume=tmp_path / "state", verbose=True)
-    assert {(settings["resume"], settings["verbose"]) for settings, _ in tried} == {(None, False)}
+    ldmaps.plan(
+        ROLL, n_landmarks=20, epsilon=9.0, limits=ldmaps.Limits(resume=tmp_path / "state"), verbose=True
+    )
+    assert {(settings["limits"].resume, settings["verbose"]) for settings, _ in tried} == {(None, False)}
 
 
 def test_rows_and_columns_of_a_matrix_go_together(small, tried):

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from ldmaps.cli import options
 from ldmaps.cli.session import check_output, complain, say, shown_progress, write_json
 from ldmaps.errors import InvalidInputError, LdmapsError, LdmapsWarning, one_line
-from ldmaps.settings import LANDMARK_FIT
+from ldmaps.settings import LANDMARK_FIT, LIMITS
 
 if TYPE_CHECKING:
     from ldmaps.inputs import PointSource
 
 #: Settings that are not about the map, and have their options elsewhere.
-_ELSEWHERE = ("resume", "random_state", "n_threads")
+_ELSEWHERE = ("random_state", "n_threads")
 #: A fit on fewer points gets a warning.
 FEW_POINTS = 10
 #: A column that makes up more of d² than this is all that a map shows.
@@ -63,7 +63,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
                             (the longest correlation time of one)
     """
     options.add(parser, table, lag=float)
-    options.add_setting(parser, LANDMARK_FIT["resume"])
+    options.add_setting(parser, LIMITS["resume"])
     add_map_options(parser)
     options.add_input_options(parser)
     table = """
@@ -94,6 +94,7 @@ def add_map_options(parser: argparse.ArgumentParser) -> None:
     for setting in LANDMARK_FIT.values():
         if setting.option and setting.name not in ("metric", *_ELSEWHERE):
             options.add_setting(group, setting)
+    options.add_setting(group, LIMITS["max_passes"])
 
 
 def run(arguments: argparse.Namespace) -> None:

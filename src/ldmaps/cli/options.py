@@ -10,7 +10,7 @@ from functools import partial
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
-from ldmaps.settings import LANDMARK_FIT, Setting
+from ldmaps.settings import LANDMARK_FIT, LIMITS, Limits, Setting
 
 if TYPE_CHECKING:
     from ldmaps.inputs import PointSource
@@ -95,9 +95,15 @@ def chosen(arguments: argparse.Namespace, names: str) -> dict[str, Any]:
 
 def fit_settings(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the settings of a fit that options set, by their names in Python."""
+    limits = Limits(**_values_of(arguments, LIMITS))
+    return _values_of(arguments, LANDMARK_FIT) | {"limits": limits}
+
+
+def _values_of(arguments: argparse.Namespace, described: Mapping[str, Setting]) -> dict[str, Any]:
+    """Return what options set of the described settings."""
     return {
         setting.name: getattr(arguments, setting.argument)
-        for setting in LANDMARK_FIT.values()
+        for setting in described.values()
         if setting.option and hasattr(arguments, setting.argument)
     }
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from ldmaps.errors import InvalidInputError, LdmapsError, Message, Named, one_line
-from ldmaps.settings import LANDMARK_FIT
+from ldmaps.settings import LANDMARK_FIT, LIMITS
 
 if TYPE_CHECKING:
     from ldmaps.progress import Progress
@@ -352,8 +352,9 @@ def in_flags(error: object, parser: argparse.ArgumentParser | None = None) -> st
 
 
 def _option_of(setting: str, parser: argparse.ArgumentParser | None) -> str | None:
-    if setting in LANDMARK_FIT:
-        return LANDMARK_FIT[setting].option or None
+    described = {**LIMITS, **LANDMARK_FIT}
+    if setting in described:
+        return described[setting].option or None
     if setting == "top":
         return "-t"  # as all examples spell it
     actions = parser._actions if parser else ()

@@ -28,6 +28,7 @@ from ldmaps.diffusion.spectrum import Spectrum, SymmetricWalk
 from ldmaps.diffusion.streamed_kernel import PartialProduct, StreamedKernel
 from ldmaps.errors import ConvergenceWarning, InvalidInputError
 from ldmaps.progress import stage
+from ldmaps.settings import NamedLimit
 from ldmaps.threads import single_threaded_blas
 
 #: Directions of a block shorter than this, relative to its longest, are dropped: of their products little is exact.
@@ -95,15 +96,20 @@ def solve_streamed(
         if len(ritz.values) < n_eigenvalues:
             raise InvalidInputError(
                 f"the start has only {len(ritz.values)} independent vectors for {n_eigenvalues} eigenpairs, and "
-                f"max_passes={max_passes} leaves no pass to find more; raise it, or give a better start"
+                f"the limit of passes, {max_passes}, leaves none to find more; allow more with ",
+                NamedLimit("max_passes", ...),
+                ", or give a better start",
             )
         result = solve.result(ritz, n_eigenvalues, converged or solve.is_exhausted)
     if not result.converged:
         reached = ", ".join(f"{error:.2g}" for error in result.angle_errors[settled])
         warnings.warn(
-            f"after {result.n_passes} passes the coordinates' relative errors are bounded by {reached}, "
-            f"tolerance={tolerance:g} asks for less; raise max_passes, or ask for fewer components",
-            ConvergenceWarning,
+            ConvergenceWarning(
+                f"after {result.n_passes} passes the coordinates' relative errors are bounded by {reached}, "
+                f"tolerance={tolerance:g} asks for less; allow more passes with ",
+                NamedLimit("max_passes", ...),
+                ", or ask for fewer components",
+            ),
             stacklevel=2,
         )
     return result

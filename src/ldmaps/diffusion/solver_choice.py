@@ -13,6 +13,7 @@ from ldmaps.diffusion.spatial_tree import near_rows, raw_values
 from ldmaps.diffusion.spectrum import spectrum_bytes
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import Metric, Points
+from ldmaps.settings import NamedLimit
 
 Solver = Literal["stored", "sparse", "streamed"]
 
@@ -49,8 +50,9 @@ def check_memory(solver: str, needed: float, memory_limit: float) -> None:
     """Raise when a solver that was asked for would not keep the memory limit."""
     if needed > memory_limit:
         raise InvalidInputError(
-            f'solver="{solver}" takes about {needed / 1e9:.2g} GB for these points, but memory_limit is '
-            f'{memory_limit / 1e9:.2g} GB; use solver="streamed" or "auto", or raise memory_limit'
+            f'solver="{solver}" takes about {needed / 1e9:.2g} GB for these points, but only '
+            f'{memory_limit / 1e9:.2g} GB are allowed; use solver="streamed" or "auto", or allow more with ',
+            NamedLimit("memory", ...),
         )
 
 
@@ -75,8 +77,9 @@ def streamed_room(
         needed = streamed_bytes(n_points, least, widest, 1)
         raise InvalidInputError(
             f"the streamed solver needs {needed / 1e9:.2g} GB for {n_points:,} points with "
-            f"blocks of {widest} vectors, but memory_limit is {memory_limit / 1e9:.2g} GB; raise it, or use fewer "
-            "components"
+            f"blocks of {widest} vectors, but only {memory_limit / 1e9:.2g} GB are allowed; allow more with ",
+            NamedLimit("memory", ...),
+            ", or use fewer components",
         )
     return int((memory_limit - streamed_bytes(n_points, 0, widest, threads)) / (3 * column)), threads
 

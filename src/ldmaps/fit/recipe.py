@@ -101,7 +101,7 @@ def choose_recipe(settings: FitSettings, data: Data) -> Recipe:
             raise InvalidInputError(
                 f'keep_distances=True needs the stored kernel; leave it or solver="{settings.solver}" out'
             )
-        passes = EXACT_PASSES if settings.limits.max_passes is None else settings.limits.max_passes
+        passes = EXACT_PASSES if settings.limits.max_passes is None else int(settings.limits.max_passes)
         return Recipe(
             settings=settings,
             kind="exact",
@@ -215,7 +215,7 @@ def reference_passes(metric: Metric, n_points: int, alpha: float, max_passes: in
         budget = 0.0 if metric.is_slow else MAX_PAIRS
         max_passes = min(MAX_PASSES, int(2.0 * budget / float(n_points) ** 2))
     # With density normalisation the density takes a pass before the first that gives anything of the map.
-    return max_passes if max_passes >= (2 if alpha else 1) else 0
+    return int(max_passes) if max_passes >= (2 if alpha else 1) else 0
 
 
 def check_number_is_free(landmarks: Any, n_landmarks: int | None, tolerance: float) -> None:

@@ -30,11 +30,11 @@ from ldmaps.diffusion.streamed_kernel import StreamedKernel
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError
 from ldmaps.fit.fitted_map import Solution
-from ldmaps.fit.settings import Limits
 from ldmaps.fit.solve import SolvedMap
 from ldmaps.landmarks import KMedoids, Landmarks
 from ldmaps.metrics.base import squared_matrix
 from ldmaps.progress import stage
+from ldmaps.settings import Limits
 from ldmaps.threads import resolve_threads, single_threaded_blas
 
 #: Medoids whose modes the passes begin with: one for so many points, the fewest and the most.

@@ -23,6 +23,7 @@ from ldmaps.landmarks import LandmarkSelector
 from ldmaps.landmarks.base import assign
 from ldmaps.quality.diagnosis import participation_ratios
 from ldmaps.quality.fidelity import zeta
+from ldmaps.settings import NamedLimit
 from ldmaps.user_warnings import warn
 
 #: Most landmarks that a tolerance may ask for: their normal equations take half a gigabyte.
@@ -67,7 +68,11 @@ class ToleranceSearch:
             AccuracyWarning(
                 f"no certificate for tolerance={tolerance:g}: {n_landmarks} landmarks meet it against a map of "
                 f"{n_solved:,} of the {n_points:,} points, but how far that one is from the exact map of all points "
-                "is not known; allow more passes or memory with limits, or see error_estimate"
+                "is not known; allow more passes with ",
+                NamedLimit("max_passes", ...),
+                " or more memory with ",
+                NamedLimit("memory", ...),
+                ", or see error_estimate",
             )
         )
         return True

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-
-@dataclass(frozen=True)
-class Limits:
-    """What solving a map over all points may take."""
-
-    memory: float = 4e9  # most bytes in addition to the points; above it the kernel is not stored
-    max_passes: int | None = (
-        None  # most passes over all pairs where the kernel is not stored; None is the default
-    )
-    resume: str | os.PathLike[str] | None = None  # a file in which these passes keep their state
+from ldmaps.settings import Limits
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import Any, Self
 
@@ -10,10 +9,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.fit.fit_map import fit_map
-from ldmaps.fit.settings import FitSettings, Limits, seed_of
+from ldmaps.fit.settings import FitSettings, seed_of
 from ldmaps.maps.estimator import DiffusionEstimator
 from ldmaps.progress import reporting
-from ldmaps.settings import EXACT_FIT
+from ldmaps.settings import EXACT_FIT, Limits
 
 
 class DiffusionMap(DiffusionEstimator):
@@ -45,16 +44,11 @@ class DiffusionMap(DiffusionEstimator):
         How the kernel is held. "stored" keeps all N×N entries. "sparse" keeps those above rounding, which are few
         where points fill a space much wider than √ε (never for molecules). "streamed" keeps none: a few passes
         compute all entries, multiply them by a block of vectors, and discard them. "auto" takes the quickest that
-        keeps ``memory_limit``; it measures on random rows how many entries are above rounding.
-    max_passes : int
-        Passes of "streamed" after which it stops with a :class:`~ldmaps.errors.ConvergenceWarning`, if the
-        coordinates are not accurate to 0.1 % by then. Molecules take two or three, spectra that crowd below 1 ten or
-        more.
-    resume : path or None
-        A file in which "streamed" keeps its state, once per minute: an interrupted fit with the same data and the
-        same file resumes where it stopped.
-    memory_limit : float
-        Most bytes that solving may take in addition to the points.
+        keeps the memory of ``limits``; it measures on random rows how many entries are above rounding.
+    limits : Limits or None
+        Memory that solving may take, and for "streamed" the number of passes and a file to resume them from: see
+        :class:`~ldmaps.Limits`. None is ``Limits()``, 4 GB and 50 passes. A :class:`~ldmaps.errors.ConvergenceWarning`
+        reports that the coordinates are not accurate to 0.1 % after the last pass.
 
     Attributes
     ----------
@@ -94,9 +88,7 @@ class DiffusionMap(DiffusionEstimator):
         t: float = 0.0,
         keep_distances: bool = False,
         solver: str = "auto",
-        max_passes: int = 50,
-        resume: str | os.PathLike[str] | None = None,
-        memory_limit: float = 4e9,
+        limits: Limits | None = None,
         random_state: Any = 0,
         n_threads: int | None = None,
         verbose: bool = False,
@@ -109,9 +101,7 @@ class DiffusionMap(DiffusionEstimator):
         self.t = t
         self.keep_distances = keep_distances
         self.solver = solver
-        self.max_passes = max_passes
-        self.resume = resume
-        self.memory_limit = memory_limit
+        self.limits = limits
         self.random_state = random_state
         self.n_threads = n_threads
         self.verbose = verbose
@@ -144,7 +134,7 @@ class DiffusionMap(DiffusionEstimator):
             time=self.t,
             n_threads=self.n_threads,
             seed=seed_of(self.random_state),
-            limits=Limits(self.memory_limit, int(self.max_passes), self.resume),
+            limits=self.limits or Limits(),
             calibration=self.calibration,
             solver=self.solver,
             keep_distances=self.keep_distances,

@@ -32,7 +32,7 @@ from ldmaps.metrics import METRICS, resolve_metric
 from ldmaps.point_faults import check_real, wrong_width
 from ldmaps.progress import reporting
 from ldmaps.quality.sampling import MANY_RESAMPLES, Sampling
-from ldmaps.settings import Setting, check_settings, check_whole
+from ldmaps.settings import Limits, Setting, check_settings, check_whole
 
 if TYPE_CHECKING:
     from ldmaps.views.plot import MapPlots
@@ -55,6 +55,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
     outliers: float
     alpha: float
     t: float
+    limits: Limits | None
     random_state: Any
     n_threads: int | None
     verbose: bool

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +14,7 @@ from ldmaps.extension import Distillation, resolve_extension
 from ldmaps.fit.assemble import Fit
 from ldmaps.fit.certify import Certificate
 from ldmaps.fit.data import Data
-from ldmaps.fit.settings import FitSettings, Limits, seed_of
+from ldmaps.fit.settings import FitSettings, seed_of
 from ldmaps.fit.solve import solve
 from ldmaps.inputs.opening import is_blocked
 from ldmaps.maps.estimator import DiffusionEstimator
@@ -29,7 +28,7 @@ from ldmaps.quality.error_estimate import (
     can_be_rows,
     stand_in_reference,
 )
-from ldmaps.settings import LANDMARK_FIT
+from ldmaps.settings import LANDMARK_FIT, Limits
 
 
 class LandmarkDiffusionMap(DiffusionEstimator):
@@ -87,16 +86,9 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         Density normalisation, 0 (the paper's) to 1; see :class:`~ldmaps.DiffusionMap`.
     t : float
         Diffusion time: coordinates are λᵗψ. 0 is the paper's.
-    memory_limit : float
-        Most bytes for solving the map to distil from. Above it (N > 31,000 in single precision by default) its kernel
-        is not stored: see ``max_passes``.
-    max_passes : int or None
-        Passes over all N²/2 pairs of points that a map to distil from may then take; molecules take two or three. None
-        allows 20, or as many as stay below 10¹¹ pairs (2 for 300,000 points). With 0 it is a map of many more
-        landmarks, whose error is bounded by residuals at 2,000 points.
-    resume : path or None
-        A file in which these passes keep their state, once per minute: an interrupted fit with the same data and
-        settings resumes where it stopped.
+    limits : Limits or None
+        Memory and passes over all pairs of points that solving the map to distil from may take, and a file to resume
+        them from: see :class:`~ldmaps.Limits`. None is ``Limits()``, 4 GB.
     random_state : int, RandomState or None
         Seeds the choice of landmarks (and the sample of the "coifman" rule).
     n_threads : int or None
@@ -168,9 +160,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         calibration: float = 0.2,
         alpha: float = 0.0,
         t: float = 0.0,
-        memory_limit: float = 4e9,
-        max_passes: int | None = None,
-        resume: str | os.PathLike[str] | None = None,
+        limits: Limits | None = None,
         random_state: Any = 0,
         n_threads: int | None = None,
         verbose: bool = False,
@@ -186,9 +176,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         self.calibration = calibration
         self.alpha = alpha
         self.t = t
-        self.memory_limit = memory_limit
-        self.max_passes = max_passes
-        self.resume = resume
+        self.limits = limits
         self.random_state = random_state
         self.n_threads = n_threads
         self.verbose = verbose
@@ -208,7 +196,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             time=self.t,
             n_threads=self.n_threads,
             seed=seed_of(self.random_state),
-            limits=Limits(self.memory_limit, self.max_passes, self.resume),
+            limits=self.limits or Limits(),
             calibration=self.calibration,
             landmarks=self.landmarks,
             n_landmarks=self.n_landmarks,

@@ -28,15 +28,18 @@ from ldmaps.maps.learned_attributes import LearnedAttributes
 from ldmaps.maps.model_schema import ARRAYS, check_arrays, check_header
 from ldmaps.metrics import METRICS, Metric, resolve_metric
 from ldmaps.metrics.base import Points
+from ldmaps.settings import Limits
 
 FORMAT_NAME = "ldmaps model"
-FORMAT_VERSION = (3, 0)
+FORMAT_VERSION = (3, 1)
 #: Files of this major version are read too: they lack nothing but representatives of moved landmarks.
 OLDEST_MAJOR = 2
 #: Classes whose maps a file may hold; :func:`ldmaps.load` makes them.
 ESTIMATORS = ("DiffusionMap", "LandmarkDiffusionMap")
 #: A setting that a file names but does not hold, such as a function: the estimator's default stands for it.
 NOT_DATA = object()
+#: Fields of limits that a file holds: a path to write to is a matter of one machine, and no file may name it.
+_STORED_LIMITS = ("memory", "max_passes")
 #: Types that arrays among the settings may have.
 _NUMBERS = tuple(np.dtype(code).name for code in "?bBhHiIqQefd")
 _Record = TypeVar("_Record")
@@ -287,6 +290,8 @@ def _encode(value: Any) -> Any:
         return {"__metric__": value.name, "parameters": _encode_all(value.parameters())}
     if isinstance(value, LandmarkSelector):
         return {"__selector__": value.name, "settings": _encode_all(vars(value))}
+    if isinstance(value, Limits):
+        return {"__limits__": {name: _encode(getattr(value, name)) for name in _STORED_LIMITS}}
     if isinstance(value, np.ndarray):
         # JSON has no infinity, which leaves a feature out of Scaled: as text, which numpy reads back.
         listed = value if value.dtype.kind != "f" else np.where(np.isinf(value), "inf", value.astype(object))
@@ -314,9 +319,15 @@ def _decode(value: Any) -> Any:
             return NOT_DATA
         selector = SELECTORS[value["__selector__"]]
         return _built(lambda known: selector(**known), value.get("settings"))
+    if "__limits__" in value:
+        return _built(_stored_limits, value["__limits__"])
     if "__array__" in value:
         return _decode_array(value)
     return NOT_DATA
+
+
+def _stored_limits(fields: dict[str, Any]) -> Limits:
+    return Limits(**{name: value for name, value in fields.items() if name in _STORED_LIMITS})
 
 
 def _decode_metric(value: Mapping[str, Any]) -> Metric:
@@ -328,7 +339,7 @@ def _decode_metric(value: Mapping[str, Any]) -> Metric:
 
 
 def _built(make: Callable[[dict[str, Any]], Any], settings: Any) -> Any:
-    """Make a metric or a selector from its settings, or say that they are none of its."""
+    """Make a metric, a selector or limits from their settings, or say that they are none of theirs."""
     if not isinstance(settings, dict):
         raise ModelFileError(
             f"the file gives settings as {settings!r:.100}, expected an object; it is damaged"

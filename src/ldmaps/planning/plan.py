@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from timeit import repeat
 from typing import Any, NamedTuple
 
@@ -25,7 +25,7 @@ from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 from ldmaps.metrics import resolve_metric
 from ldmaps.planning.stage_meter import StageMeter, free_bytes, give_back, law, resident_bytes
 from ldmaps.progress import Progress, reporting, stage
-from ldmaps.settings import check_whole
+from ldmaps.settings import LANDMARK_FIT, Limits, check_whole
 
 #: Seconds that fits of some of the points take in all, about.
 BUDGET = 10.0
@@ -180,24 +180,28 @@ def _planned(
     """Fit some of the points, twice as many each time until that takes too long, and extrapolate."""
     metric = resolve_metric(model.metric)
     selector = resolve_selector(model.landmarks, model.n_landmarks, min(DEFAULT_LANDMARKS, n))
-    changes: dict[str, Any] = {"resume": None, "verbose": False}
+    changes: dict[str, Any] = {"verbose": False}
+    limits: Limits = LANDMARK_FIT["limits"].check(model.limits) or Limits()
+    limits = replace(limits, resume=None)  # the file is the fit's own
     if isinstance(selector, Given):  # drawing as many costs as little
         selector = changes["landmarks"] = Uniform(len(check_indices(selector.indices, n)))
     m = selector.n_landmarks or DEFAULT_LANDMARKS
     extension = resolve_extension(model.extension, for_tolerance=model.tolerance is not None)
     is_taught = extension.learns_from_reference or model.tolerance is not None
-    size = reference_size(metric, n, m, itemsize, model.memory_limit) if is_taught else n
+    size = reference_size(metric, n, m, itemsize, limits.memory) if is_taught else n
     least, per_landmark = FEWEST_SLOW if metric.is_slow else FEWEST
     if size < n:
-        changes["max_passes"] = passes = reference_passes(metric, n, model.alpha, model.max_passes)
+        passes = reference_passes(metric, n, model.alpha, limits.max_passes)
+        limits = replace(limits, max_passes=passes)
         least = max(least, 0 if passes else int(BEYOND_SAMPLE * size))
 
     def trial(count: int) -> _Trial:
         """Do with fewer points what the fit does with all."""
-        limit = model.memory_limit
+        memory = limits.memory
         if count < n and size < n:  # which kernel is too large to be stored is decided by N
-            limit = itemsize * (min(size, count - 1) + 0.5) ** 2
-        return _tried(clone(model).set_params(**changes, memory_limit=limit), some(count))
+            memory = itemsize * (min(size, count - 1) + 0.5) ** 2
+        changed = clone(model).set_params(**changes, limits=replace(limits, memory=memory))
+        return _tried(changed, some(count))
 
     count = min(most, max(least, per_landmark * m))
     with suppress(LdmapsError):  # loads what the others use, and brings the allocator into their state
