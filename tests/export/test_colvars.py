@@ -265,7 +265,7 @@ run {steps}
             name
         )
     grids = [np.loadtxt(folder / f"{name}.pmf") for name in ("whole", "second")]
-    assert np.abs(grids[0] - grids[1]).max() < 1e-5
+    assert np.abs(grids[0] - grids[1]).max() < 1e-4 * np.ptp(grids[0][:, 1])
     assert np.ptp(grids[0][:, 1]) > 0.1  # kcal/mol: hills are there
 
 

@@ -114,9 +114,11 @@ def test_density_normalisation_and_time_are_the_references(alpha, t):
 
 
 def test_error_falls_with_the_number_of_landmarks(exact):
-    errors = [
-        held_out_z(exact, distilled_map(2, 9.0, n_landmarks=m).fit(TRAIN), TEST) for m in (15, 45, 135, 405)
-    ]
+    def typical(m):
+        fits = (distilled_map(2, 9.0, n_landmarks=m, random_state=seed).fit(TRAIN) for seed in range(3))
+        return np.median([held_out_z(exact, fit, TEST) for fit in fits])
+
+    errors = [typical(m) for m in (15, 45, 135, 405)]
     assert all(after < 0.5 * before for before, after in itertools.pairwise(errors))
     assert errors[-1] < 0.05
 

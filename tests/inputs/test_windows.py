@@ -198,10 +198,10 @@ def test_a_restart_inside_a_window_repeats_and_loses_nothing(model, tmp_path, ev
     rows = frame(ROWS[:60], TIMES[:60])
     rows.drop(index=[30]).to_csv(tmp_path / "rows.csv", index=False)  # a gap in time
     StreamEmbedder(model, n_threads=1).run(tmp_path / "rows.csv", [OutputFile(tmp_path / "whole.csv")])
-    for _ in range(0, 60, every):
+    for read in range(0, 60, every):
         engine = StreamEmbedder(model, max_batch=4, n_threads=1)
         output = OutputFile(tmp_path / "psi.csv")
-        engine.run(tmp_path / "rows.csv", [output], checkpoint=tmp_path / "c", max_records=every)
+        engine.run(tmp_path / "rows.csv", [output], checkpoint=tmp_path / "c", max_records=read + every)
     assert (tmp_path / "psi.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
     numbers = pd.read_csv(tmp_path / "psi.csv")["number"]
     np.testing.assert_array_equal(numbers, by_hand(ROWS[:59], 6, 2, [(0, 30), (30, 59)])[1])

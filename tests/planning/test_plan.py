@@ -70,7 +70,7 @@ def test_a_tolerance_is_searched_for(small):
 
 def test_trials_double_until_the_time_is_up(monkeypatch, tried):
     monkeypatch.setattr(planning, "FEWEST", (200, 4))
-    cost = ldmaps.plan(ROLL, n_landmarks=20, epsilon=4.0)
+    cost = ldmaps.plan(ROLL, n_landmarks=20, epsilon=16.0)
     assert [len(points) for _, points in tried] == [100, 200, 400, 800, 1600, 3000]
     assert cost.tried == (800, 1600, 3000)
 

@@ -145,10 +145,12 @@ def test_the_checkpoint_that_a_run_goes_on_with_is_safe_before_anything_is_writt
     """The run before may have been killed between renaming it and the fsync of its folder."""
     np.savetxt(tmp_path / "input.csv", POINTS[:200], delimiter=",")
     settings = {"checkpoint": tmp_path / "c", "checkpoint_every": 1e9}
-    for _ in range(2):
+    for limit in (40, 80):
         calls.clear()
         output = OutputFile(tmp_path / "psi.csv")
-        StreamEmbedder(model, max_batch=20).run(tmp_path / "input.csv", [output], max_records=40, **settings)
+        StreamEmbedder(model, max_batch=20).run(
+            tmp_path / "input.csv", [output], max_records=limit, **settings
+        )
     kinds = [call[:2] for call in calls]
     assert ("sync", "folder") in kinds[: kinds.index(("write", str(tmp_path / "psi.csv")))]
 

@@ -60,15 +60,7 @@ def guarded(run: Callable[[argparse.Namespace], int | None], arguments: argparse
             text = f"{error.filename}: {error.strerror.lower()}"
         complain(f"error: {text}")
         return FAULTY_INPUT
-    except (
-        ImportError
-    ) as error:  # of a compiled part that is missing, damaged or of other sources, or a package
-        if debug:
-            raise
-        remedy = "; install it again with pip install --force-reinstall ldmaps" if error.name else ""
-        complain(f"error: ldmaps is not installed as it should be: {one_line(error)}{remedy}")
-        return FAULTY_INPUT
-    except Exception as error:
+    except ImportError as error:
         if debug:
             raise
         if (package := _absent_package(error)) is not None:
@@ -77,6 +69,13 @@ def guarded(run: Callable[[argparse.Namespace], int | None], arguments: argparse
                 "ldmaps; install ldmaps again to get it"
             )
             return FAULTY_INPUT
+        # A compiled part is missing, damaged or made of other sources, or another package is missing.
+        remedy = "; install it again with pip install --force-reinstall ldmaps" if error.name else ""
+        complain(f"error: ldmaps is not installed as it should be: {one_line(error)}{remedy}")
+        return FAULTY_INPUT
+    except Exception as error:
+        if debug:
+            raise
         complain(
             f"internal error: {type(error).__name__}: {one_line(error)}; "
             "please report this with what the same command prints with --debug"
@@ -84,7 +83,7 @@ def guarded(run: Callable[[argparse.Namespace], int | None], arguments: argparse
         return FAULTY_PROGRAM
 
 
-def _absent_package(error: Exception) -> str | None:
+def _absent_package(error: ImportError) -> str | None:
     """Return the package of ldmaps that an import did not find, if that is the error: some may be deleted."""
     name = error.name if isinstance(error, ModuleNotFoundError) else None
     is_our_package = name is not None and name.startswith("ldmaps.") and name.count(".") == 1
