@@ -102,7 +102,7 @@ def solve_streamed(
         reached = ", ".join(f"{error:.2g}" for error in result.angle_errors[settled])
         warnings.warn(
             f"after {result.n_passes} passes the coordinates' relative errors are bounded by {reached}, "
-            f"tolerance={tolerance:g} asks for less; raise max_passes, or ask for fewer components",
+            f"but tolerance={tolerance:g} was requested; raise max_passes, or use fewer components",
             ConvergenceWarning,
             stacklevel=2,
         )
