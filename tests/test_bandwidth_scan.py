@@ -47,7 +47,7 @@ def test_landmarks_that_fall_apart_have_no_map(model):
     scan = scan_bandwidth(model)
     assert scan.n_components[0] == 0
     assert np.isnan(scan.eigenvalues[0]).all()
-    assert "fall apart" in scan.lines()[1]
+    assert "are disconnected" in scan.lines()[1]
     assert [line.endswith("<- this map") for line in scan.lines()[1:]] == [
         place == scan.own for place in range(len(scan.epsilons))
     ]
@@ -65,9 +65,17 @@ def test_an_exact_map_is_scanned_through_its_medoids(monkeypatch):
 def test_a_map_of_few_landmarks_is_not_scanned():
     model = LandmarkDiffusionMap(2, 9.0, n_landmarks=20).fit(ROLL)
     with pytest.raises(
-        InvalidInputError, match=r"needs 30 landmarks .* has 20. Fit one with n_landmarks=400"
+        InvalidInputError, match=r"at least 30 landmarks; this one has 20 .* with n_landmarks=400"
     ):
         scan_bandwidth(model)
+
+
+def test_a_scan_needs_distances_between_landmarks(tmp_path):
+    squared = ((ROLL[:, None] - ROLL) ** 2).sum(axis=2)
+    model = LandmarkDiffusionMap(2, 9.0, "precomputed", n_landmarks=200).fit(np.sqrt(squared))
+    model.save(tmp_path / "map.ldm")
+    with pytest.raises(InvalidInputError, match="needs the distances between landmarks"):
+        scan_bandwidth(load(tmp_path / "map.ldm"))
 
 
 def test_info_prints_the_scan(model, tmp_path, capsys):

@@ -56,7 +56,7 @@ class BandwidthScan:
         names = [f"lambda{mode + 2}" for mode in shown]
         lines = [f"{'epsilon':>12}" + "".join(f"{name:>9}" for name in names) + "   k  carry psi2  likeness"]
         for place, (epsilon, values) in enumerate(zip(self.epsilons, self.eigenvalues, strict=True)):
-            text, k = "  the landmarks fall apart", self.n_components[place]
+            text, k = "  landmarks are disconnected", self.n_components[place]
             if k:
                 text = "".join(f"{values[mode]:9.4f}" for mode in shown)
                 text += f"{k:4d}{self.carried[place]:12.0f}{self.likeness[place]:10.3f}"
@@ -67,10 +67,15 @@ class BandwidthScan:
 def scan_bandwidth(model: Any) -> BandwidthScan:
     """Solve a fitted map's landmarks at ε from a sixteenth to sixteen times its own; many by 400 medoids of them."""
     embedder, count = model.embedder_, model.n_components_
-    if embedder.n_landmarks < FEWEST_LANDMARKS or not can_be_rows(embedder.landmarks):
+    if not can_be_rows(embedder.landmarks):
         raise InvalidInputError(
-            f"a scan of epsilon solves the landmarks' own map again, which needs {FEWEST_LANDMARKS} landmarks with "
-            f"distances between them; this map has {embedder.n_landmarks}. Fit one with ",
+            "a bandwidth scan needs the distances between landmarks, which a map of precomputed distances loaded from "
+            "a file does not store; scan the map in the process that fitted it"
+        )
+    if embedder.n_landmarks < FEWEST_LANDMARKS:
+        raise InvalidInputError(
+            f"a bandwidth scan needs a map with at least {FEWEST_LANDMARKS} landmarks; this one has "
+            f"{embedder.n_landmarks} (maps fitted to a tolerance often have fewer). Fit a map for the scan with ",
             Named("n_landmarks", 400),
         )
     alpha = model.alpha if hasattr(model, "alpha") else model.fit_settings["alpha"]

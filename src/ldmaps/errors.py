@@ -193,7 +193,7 @@ class ToleranceError(LdmapsError, ValueError):
             return *refusal, ": ", *self._reason
         return (
             *refusal,
-            f"; the best upper bound of Z was {self.best_bound:.3g} percent, with {self.n_landmarks} "
+            f"; the lowest upper bound of the error Z was {self.best_bound:.3g} percent, with {self.n_landmarks} "
             f"landmarks, measured on {self.n_held_out} held-out points{'; ' if self.reason else ''}{self.reason}. "
             "Raise the tolerance, fit to more points, or use fewer components or a larger epsilon.",
         )

@@ -290,7 +290,7 @@ def test_points_out_of_reach_are_an_error_that_counts_them(model, roll, known):
     rng = np.random.default_rng(0)
     far = np.concatenate([rng.normal([100, 0, 0], 0.1, (30, 3)), rng.normal([0, 100, 0], 0.1, (12, 3))])
     with pytest.raises(
-        DisconnectedError, match=r"42 of \d+ points are out of reach, in groups of 30, 12:"
+        DisconnectedError, match=r"42 of \d+ points are not connected to the map, in groups of 30, 12:"
     ) as caught:
         absorb(model, np.concatenate([roll.points[~known], far]))
     assert caught.value.n_points == len(far) + (~known).sum()
@@ -302,7 +302,7 @@ def test_points_out_of_reach_are_an_error_that_counts_them(model, roll, known):
     assert isinstance(caught.value, UnreachableError)
     assert caught.value.component_sizes == (30, 12)
     assert 'disconnected="leave"' in str(caught.value)
-    assert f"epsilon={caught.value.joining_epsilon:.6g} reaches them" in str(caught.value)
+    assert f"epsilon={caught.value.joining_epsilon:.6g} connects them" in str(caught.value)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     # The message's ε is enough to hop there.
     assert np.sqrt(caught.value.joining_epsilon) == pytest.approx(
@@ -347,7 +347,9 @@ def test_a_new_slow_mode_does_not_take_an_old_coordinates_place():
     model = LandmarkDiffusionMap(1, epsilon=0.1, n_landmarks=120).fit(old_points)
     ladder = np.column_stack([np.full(12, 2.0), np.linspace(0.4, 5.6, 12)])
     third = np.concatenate([two_wells(400, 2, [2, 6]), ladder])
-    with pytest.warns(AccuracyWarning, match="1 of the new map's slowest modes .* new_components=1"):
+    with pytest.warns(
+        AccuracyWarning, match="1 of the slowest modes of the extended map .* new_components=1"
+    ):
         new = absorb(model, third)
     assert new.absorption_.modes.tolist() == [1]
     assert new.absorption_.in_common[0] > 0.9
@@ -473,7 +475,7 @@ def test_a_map_too_coarse_to_tell_what_changes_says_so_and_stays(roll, edge):
     known = roll.position < edge
     model = LandmarkDiffusionMap(2, epsilon=EPSILON, tolerance=10.0, random_state=3).fit(roll.points[known])
     assert model.embedder_.n_landmarks < 30
-    with pytest.warns(AccuracyWarning, match="has less than half in common with any mode"):
+    with pytest.warns(AccuracyWarning, match="overlaps by less than half with every eigenvector"):
         new = absorb(model, roll.points[~known])
     assert new.coverage(roll.points).inside.all()
     assert rms_error(model.embedding_, new.transform(roll.points[known]), aligned=True) < 1
@@ -497,7 +499,7 @@ def test_points_beyond_wide_cells_are_within_reach_of_the_points_there():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AccuracyWarning)
         assert absorb(model, beyond).coverage(beyond).inside.all()
-    with pytest.raises(UnreachableError, match="100 of 100 points are out of reach"):
+    with pytest.raises(UnreachableError, match="100 of 100 points are not connected to the map"):
         absorb(model, beyond + np.array([30.0, 0.0]))
 
 
@@ -560,7 +562,7 @@ def test_new_points_begin_where_the_old_coordinates_end(edge, roll):
 def test_a_coordinate_that_the_walk_has_lost_stays_what_it_is_at_the_border(roll, known):
     settings = {"epsilon": EPSILON, "n_landmarks": 200, "alpha": 1.0, "random_state": 2}
     model = LandmarkDiffusionMap(2, **settings).fit(roll.points[known])
-    with pytest.warns(AccuracyWarning, match="has less than half in common with any mode"):
+    with pytest.warns(AccuracyWarning, match="overlaps by less than half with every eigenvector"):
         new = absorb(model, roll.points[~known])
     values, along = new.transform(roll.points)[:, 0], roll.position
     before, after = (np.median(values[(along > at) & (along < at + 0.1)]) for at in (12.9, 13.0))

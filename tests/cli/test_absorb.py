@@ -77,8 +77,8 @@ def test_records_out_of_reach_are_counted_and_can_be_left_out_at_once(world, cap
     assert main(command) == 1
     message = capsys.readouterr().err
     n_near = int((~load(folder / "map.ldm").coverage(points).inside).sum())
-    assert f"30 of {n_near + 30} points are out of reach" in message
-    assert f"--unreachable leave leaves them out and absorbs the other {n_near};" in message
+    assert f"30 of {n_near + 30} points are not connected to the map" in message
+    assert f"--unreachable leave skips them and absorbs the other {n_near};" in message
     assert "sqrt(epsilon) from the nearest landmark" in message
     assert not (folder / "near.ldm").exists()
     assert main([*command, "--unreachable", "leave"]) == 0

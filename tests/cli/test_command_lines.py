@@ -218,7 +218,7 @@ def test_a_map_of_a_few_points_gets_a_warning(tmp_path, capsys, n_rows):
     assert warned == (n_rows < 10)
 
 
-@pytest.mark.filterwarnings("default:absorbing changed")
+@pytest.mark.filterwarnings("default:the absorbed points change")
 def test_info_and_report_know_the_coordinates_of_a_map_that_absorbed(tmp_path, capsys):
     wide = swiss_roll(600, random_state=1).points * [1.6, 1.3, 1.6]
     np.savetxt(tmp_path / "wide.csv", wide, delimiter=",", header="x,y,z", comments="")

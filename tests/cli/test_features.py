@@ -122,9 +122,9 @@ def test_structures_of_landmarks_are_written_and_reported(model, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--metric", "rmsd"], "leave out --metric, --mass-weighted, --period and --scale"),
-        (["--mass-weighted"], "leave out --metric, --mass-weighted, --period and --scale"),
-        (["--scale", "robust"], "leave out --metric, --mass-weighted, --period and --scale"),
+        (["--metric", "rmsd"], "cannot be combined with --metric, --mass-weighted, --period or --scale"),
+        (["--mass-weighted"], "cannot be combined with --metric, --mass-weighted, --period or --scale"),
+        (["--scale", "robust"], "cannot be combined with --metric, --mass-weighted, --period or --scale"),
     ],
 )
 def test_features_stand_alone(files, tmp_path, capsys, options, message):
@@ -144,7 +144,7 @@ def test_tables_have_no_features(tmp_path, capsys):
         str(tmp_path / "map.ldm"),
     ]
     assert main(arguments) == 1
-    assert "--features are of frames, but the input is a table" in capsys.readouterr().err
+    assert "--features requires a trajectory, but the input is a table" in capsys.readouterr().err
     arguments[2:4] = ["--mass-weighted"]
     assert main(arguments) == 1
     assert "--mass-weighted belongs to --metric rmsd on trajectories" in capsys.readouterr().err

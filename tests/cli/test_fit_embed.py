@@ -396,7 +396,7 @@ def test_a_bad_row_is_named_and_can_be_dropped(tmp_path, capsys):
     np.savetxt(tmp_path / "rows.csv", np.concatenate([rows, [[5.0, 200.0]]]), delimiter=",")
     fit = ("fit", tmp_path / "rows.csv", "--components", 1, "--epsilon", "connected")
     assert run(*fit, "-o", tmp_path / "ruined.ldm") == 0
-    assert "psi2 is carried by 1.0 of 101 points, mostly row 100 of" in capsys.readouterr().err
+    assert "psi2 is supported by only 1.0 of 101 points, mostly row 100 of" in capsys.readouterr().err
     assert run(*fit, "--drop-outliers", 0.01, "-o", tmp_path / "mended.ldm", "--json") == 0
     captured = capsys.readouterr()
     assert "carried" not in captured.err

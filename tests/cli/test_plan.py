@@ -30,7 +30,7 @@ def asked(monkeypatch):
 def test_prints_a_table(capsys):
     assert main(["plan", "2000", "3", "-m", "100"]) == 0
     out = capsys.readouterr().out.splitlines()
-    assert out[0] == "fit of 2,000 points to 100 landmarks, by fits of 2,000:"
+    assert out[0] == "cost of fitting 2,000 points with 100 landmarks (measured):"
     assert [line.split()[0] for line in out[1:9]] == [
         "stage",
         "preparation",

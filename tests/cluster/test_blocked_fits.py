@@ -83,7 +83,7 @@ def test_the_default_is_the_map_of_the_same_points_in_memory(monkeypatch):
         monkeypatch.setattr(module, "MOST_BLOCKED", 2000)
     many = LandmarkDiffusionMap(2).fit(da.from_array(ROLL, chunks=700))
     assert many.embedder_.calibration is None
-    with pytest.raises(InvalidInputError, match="holds no cells"):
+    with pytest.raises(InvalidInputError, match="needs the training data"):
         many.resample()
 
 

@@ -60,7 +60,7 @@ def test_too_few_frames_for_a_certificate_leave_the_distilled_map_out(tmp_path, 
     assert demonstration.distilled is None
     assert demonstration.approximations == demonstration.landmark_maps
     assert re.search(
-        r"no distilled map: tolerance=1 percent cannot be certified: psi\d is carried by",
+        r"no distilled map: tolerance=1 percent cannot be certified: psi\d is supported by only",
         capsys.readouterr().err,
     )
     assert "distilled" not in comparison.table(demonstration)

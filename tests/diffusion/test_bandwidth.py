@@ -50,9 +50,7 @@ def test_connected_epsilon_of_a_chain_is_its_longest_step():
 
 
 def test_all_points_the_same_leave_nothing_to_set_epsilon_by():
-    with pytest.raises(
-        InvalidInputError, match="all 7 points coincide, so there is no distance to set epsilon by"
-    ):
+    with pytest.raises(InvalidInputError, match="all 7 points coincide, so epsilon cannot be chosen"):
         choose("connected", np.ones((7, 3)))
 
 
@@ -235,7 +233,7 @@ def test_coifman_rule_with_duplicates():
 
 def test_coifman_rule_without_any_scale():
     with pytest.raises(
-        InvalidInputError, match="the 9 points looked at all coincide, .*pass epsilon as a number"
+        InvalidInputError, match="the 9 sampled points all coincide, .*pass epsilon as a number"
     ):
         choose("coifman", np.ones((9, 2)))
 

@@ -281,7 +281,7 @@ def test_too_few_passes_are_warned_of_with_the_bounds_reached():
     kernel, weights = roll(), np.ones(900)
     with pytest.warns(
         ConvergenceWarning,
-        match=r"after 3 passes .* bounded by .*, tolerance=0.001 .*; allow .* limits=Limits\(max_passes=\.\.\.\)",
+        match=r"after 3 passes .* but tolerance=0.001 was requested; allow .* limits=Limits\(max_passes=\.\.\.\)",
     ):
         found = solve_streamed(kernel, weights, 2, random_start(kernel, 8), max_passes=3)
     assert not found.converged

@@ -184,7 +184,7 @@ def shuffled(kernel):
 def test_state_of_another_problem(make, settings, message, state):
     before = state.read_bytes()
     with pytest.raises(
-        CheckpointError, match=f"state.npz keeps the state of another eigenproblem: {message}; remove"
+        CheckpointError, match=f"state.npz holds the state of another eigenproblem: {message}; remove"
     ):
         solve(make(), state, **settings)
     assert state.read_bytes() == before
@@ -211,7 +211,8 @@ def test_rounding_of_another_processor_is_no_other_problem(state):
 def test_damaged_file(damage, state):
     state.write_bytes(state.read_bytes()[:-2000] if damage is None else damage)
     with pytest.raises(
-        CheckpointError, match=r"state.npz is not a state of a streamed solve, or is damaged .*; remove it"
+        CheckpointError,
+        match=r"state.npz is not the saved state of a streamed solver, or is damaged .*; remove it",
     ):
         solve(problem(), state)
 
@@ -224,5 +225,5 @@ def test_file_of_another_format(state, monkeypatch):
 
 def test_archive_of_something_else(tmp_path):
     np.savez(tmp_path / "other.npz", numbers=np.arange(3))
-    with pytest.raises(CheckpointError, match="is not a state of a streamed solve"):
+    with pytest.raises(CheckpointError, match="is not the saved state of a streamed solver"):
         solve(problem(), tmp_path / "other.npz")

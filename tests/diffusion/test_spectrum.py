@@ -192,7 +192,7 @@ def test_crowded_eigenvalues_of_a_dense_kernel_are_found_all_the_same(monkeypatc
 def test_crowded_eigenvalues_of_a_sparse_kernel_are_a_clear_error(monkeypatch):
     monkeypatch.setattr(spectrum, "SPARSE_RESTARTS", 1)
     with pytest.raises(
-        LdmapsError, match=r"the 8 leading eigenvalues lie too close together .*raise epsilon or ask"
+        LdmapsError, match=r"the 8 leading eigenvalues lie too close together .*use a larger epsilon or fewer"
     ):
         solve_spectrum(csr_array(weakly_joined_chain(400)), np.ones(400), 8)
 
@@ -366,7 +366,7 @@ def test_ordinary_eigenvalues_are_extensible(dtype):
 
 @pytest.mark.parametrize("last", [0.0, -0.2, 1e-15])
 def test_eigenvalue_of_zero_is_refused(last):
-    with pytest.raises(InvalidInputError, match="at most n_components=2, or lower epsilon") as caught:
+    with pytest.raises(InvalidInputError, match="at most n_components=2, or a smaller epsilon") as caught:
         check_extensible(np.array([0.9, 0.5, last]), np.dtype(np.float64))
     assert f"coordinate 3 has eigenvalue {last:.3g}, which is zero to rounding" in str(caught.value)
 
@@ -380,14 +380,16 @@ def test_what_is_zero_depends_on_the_precision():
 
 def test_no_eigenvalue_above_rounding():
     with pytest.raises(
-        InvalidInputError, match=r"no eigenvalue but the trivial one .*\(the next is 1e-17\).*lower it"
+        InvalidInputError,
+        match=r"all non-trivial eigenvalues vanish .*\(the largest is 1e-17\).*use a smaller one",
     ):
         check_extensible(np.array([1e-17, -1e-3]), np.dtype(np.float64))
 
 
 def test_small_eigenvalue_is_warned_of():
     with pytest.warns(
-        SpectrumWarning, match="eigenvalue 2 is 1e-13: Nyström divides by it and magnifies rounding"
+        SpectrumWarning,
+        match="eigenvalue 2 is 1e-13: the Nyström extension divides by it, which amplifies rounding",
     ):
         check_extensible(np.array([0.9, 1e-13]), np.dtype(np.float64))
     with warnings.catch_warnings():

@@ -64,10 +64,19 @@ def test_a_threshold_is_where_p_falls_to_the_rate():
         assert known.p_values(np.array([np.nextafter(at, 99)]))[0] <= rate < known.p_values(np.array([at]))[0]
 
 
+def test_the_text_gives_the_lowest_rate_and_independent_points_only_if_they_are_fewer():
+    scores = np.arange(1000.0)
+    plain, dependent = (str(Calibration.of(scores, n_independent)) for n_independent in (1000.0, 50.0))
+    assert plain == "false-alarm rates down to 1 in 1,001 can be guaranteed (1,000 calibration points)"
+    assert dependent == (
+        "false-alarm rates down to 1 in 51 can be guaranteed (1,000 calibration points, about 50 independent)"
+    )
+
+
 def test_a_rate_that_cannot_be_promised_says_which_can_and_what_it_takes():
     known = Calibration.of(np.arange(99.0), 99.0)
     with pytest.raises(
-        InvalidInputError, match=r"one in 100 records\. Ask for alarm_rate=0\.01 .* 10 times as many"
+        InvalidInputError, match=r"1 in 100 records .*\. Use alarm_rate=0\.01 .* 10 times as many"
     ):
         known.threshold(0.001)
     assert known.rate_of(None) == 0.01
@@ -93,12 +102,12 @@ def test_rates_per_time_of_frames_are_in_picoseconds():
 
 @pytest.mark.parametrize("text", ["0", "1", "-1", "nan", "often", "1/fortnight", "1000000/day"])
 def test_other_rates_are_refused(text):
-    with pytest.raises(InvalidInputError, match="alarm_rate must be a share of the records"):
+    with pytest.raises(InvalidInputError, match="alarm_rate must be a fraction of the records"):
         Calibration.of(np.arange(99.0), 99.0, 60.0).rate_of(text)
 
 
 def test_a_rate_per_time_needs_times():
-    with pytest.raises(InvalidInputError, match="needs times, but the map was fitted to points without any"):
+    with pytest.raises(InvalidInputError, match="but the map was fitted to points without times"):
         Calibration.of(np.arange(99.0), 99.0).rate_of("1/day")
 
 

@@ -119,7 +119,8 @@ def test_error_falls_with_the_number_of_landmarks(exact):
         return np.median([held_out_z(exact, fit, TEST) for fit in fits])
 
     errors = [typical(m) for m in (15, 45, 135, 405)]
-    assert all(after < 0.5 * before for before, after in itertools.pairwise(errors))
+    # Until it is negligible.
+    assert all(after < max(0.5 * before, 0.01) for before, after in itertools.pairwise(errors))
     assert errors[-1] < 0.05
 
 

@@ -90,7 +90,7 @@ def test_what_few_points_carry_is_not_certified():
     X = np.random.default_rng(0).normal(size=(600, 2)) * 0.5
     X[:4] += [6.0, 0.0]
     with pytest.raises(
-        ToleranceError, match=r"psi2 is carried by 4\.\d of 600 .* about 1\.\d of the 180"
+        ToleranceError, match=r"psi2 is supported by only 4\.\d of 600 .* about 1\.\d of the 180"
     ) as caught:
         LandmarkDiffusionMap(2, 1.0, tolerance=3.0).fit(X)
     assert caught.value.n_landmarks == 0
@@ -146,7 +146,7 @@ def with_error_bound(monkeypatch, bound):
 def test_a_reference_whose_error_is_not_known_certifies_nothing(monkeypatch):
     with_error_bound(monkeypatch, None)
     with pytest.warns(
-        AccuracyWarning, match=r"no certificate for tolerance=3: \d+ landmarks .* not known; allow"
+        AccuracyWarning, match=r"tolerance=3 was not certified: \d+ landmarks .* not known; allow"
     ):
         model = LandmarkDiffusionMap(2, 9.0, tolerance=3.0).fit(ROLL)
     assert model.certificate_ is None
@@ -163,7 +163,7 @@ def test_the_bound_includes_the_references_error(monkeypatch):
         assert model.upper_bound == pytest.approx(plain.upper_bound + error)
     assert model.upper_bound > model.held_out_z + error
     with_error_bound(monkeypatch, np.array([3.0, 0.1]))
-    with pytest.raises(ToleranceError, match="only known to be within 3 percent of the exact map"):
+    with pytest.raises(ToleranceError, match="is itself only known to 3 percent"):
         LandmarkDiffusionMap(2, 9.0, tolerance=3.0).fit(ROLL)
 
 
@@ -179,7 +179,7 @@ def test_the_certificate_is_in_the_file(tmp_path):
 
 def test_what_cannot_be_reached_is_an_error_with_the_best_that_can():
     with pytest.raises(
-        ToleranceError, match=r"tolerance=1e-06 percent .* best upper bound of Z was .* Raise"
+        ToleranceError, match=r"tolerance=1e-06 percent .* lowest upper bound of the error Z was .* Raise"
     ) as caught:
         LandmarkDiffusionMap(2, 9.0, tolerance=1e-6).fit(ROLL[:500])
     assert 1e-6 < caught.value.best_bound < 5.0
@@ -278,7 +278,7 @@ def test_a_refusal_tells_that_few_points_are_to_blame():
         return Attempt(count, squares, squares, largest=1e4)
 
     error = meet_tolerance(attempt, 1.0, "exact", fewest=8, most=100).error()
-    assert "; half of the squared error is that of 1 of them, which" in str(error)
+    assert "; half of the squared error comes from 1 of them, too few" in str(error)
     assert pickle.loads(pickle.dumps(error)).reason == error.reason != ""
 
 

@@ -65,7 +65,7 @@ def test_atoms_without_a_mass_are_named_and_hydrogens_told_by_name(tmp_path, cap
     assert np.isnan(source.atoms.masses).tolist() == [False, True, False]
     assert ldmaps.inputs.open(path, select="not element H").n_atoms == 2
     assert main(["fit", str(path), "--mass-weighted", "-o", str(tmp_path / "map.ldm")]) == 1
-    assert "neither mass nor element of LIG1-Q1; leave --mass-weighted out" in capsys.readouterr().err
+    assert "neither masses nor elements for LIG1-Q1; leave --mass-weighted out" in capsys.readouterr().err
     # A radius of gyration is then by equal weights, not NaN.
     xyz = source.read().frames
     expected = np.sqrt(((xyz[0] - xyz[0].mean(axis=0)) ** 2).sum(axis=1).mean())

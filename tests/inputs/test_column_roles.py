@@ -289,7 +289,7 @@ def test_a_fit_says_what_the_time_is_with_chosen_columns_and_without(tmp_path, m
     assert load("map.ldm").sampling_.kind == "time"
     assert main([*fit, "--time", "none"]) == 0
     said = capfd.readouterr().err
-    assert "time: none, so rows are taken as independent of each other" in said
+    assert "time: none, so rows are treated as independent;" in said
     assert load("map.ldm").sampling_.kind == "rows"
 
 

@@ -74,7 +74,7 @@ def test_weights_reach_fit_file_and_report(files, colvar, bias, tmp_path, capsys
 
     assert main([*fit, "-f", "--weights", f"{colvar}:metad.rbias", "--kt", str(KT)]) == 0
     worth = expected.sum() ** 2 / (expected**2).sum()
-    assert f"weights: as good as {worth:.0f} of {len(expected)} points" in capsys.readouterr().err
+    assert f"weights: effective sample size {worth:.0f} of {len(expected)} points" in capsys.readouterr().err
 
 
 def test_a_given_sample_weight_comes_first(files, colvar):

@@ -128,7 +128,7 @@ def test_what_follows_or_is_noise_does_not_count_as_a_coordinate():
 
 def test_a_map_of_absorbed_points_or_from_a_file_cannot_be_resampled(frames_map, tmp_path):
     frames_map.save(tmp_path / "map.ldm")
-    with pytest.raises(InvalidInputError, match="holds no cells of training points to resample"):
+    with pytest.raises(InvalidInputError, match="needs the training data of the fit"):
         ldmaps.load(tmp_path / "map.ldm").resample()
 
 
@@ -180,8 +180,8 @@ def test_a_file_keeps_what_resampling_said(frames_map, tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda header, arrays: arrays.pop("sampling/errors"), "but not all"),
-        (lambda header, arrays: header.update(sampling=None), "but not all"),
+        (lambda header, arrays: arrays.pop("sampling/errors"), "only a part of the resampling"),
+        (lambda header, arrays: header.update(sampling=None), "only a part of the resampling"),
         (lambda header, arrays: header["sampling"].update(kind="days"), "how points were resampled"),
         (lambda header, arrays: header["sampling"].update(n_blocks=-1), "how points were resampled"),
         (lambda header, arrays: arrays["sampling/errors"].__setitem__(0, -1.0), "at least 0"),

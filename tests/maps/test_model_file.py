@@ -344,7 +344,7 @@ def test_no_array_may_be_missing_renamed_or_misshapen(name, tmp_path):
                 load(path)
             path.write_bytes(whole)
         edit_archive(path, arrays={member: None, f"{member}x": array})
-        with pytest.raises(ModelFileError, match=r"belongs to no map|cannot be read|lacks"):
+        with pytest.raises(ModelFileError, match=r"is not part of the model format|cannot be read|lacks"):
             load(path)
         path.write_bytes(whole)
         edit_archive(path, arrays={member: array[None]})
@@ -355,7 +355,7 @@ def test_no_array_may_be_missing_renamed_or_misshapen(name, tmp_path):
 
 def test_training_points_that_a_file_does_not_hold_are_refused(saved):
     edit_archive(saved, arrays={"embedding_": None})
-    with pytest.raises(ModelFileError, match="not where they are"):
+    with pytest.raises(ModelFileError, match="lacks their coordinates"):
         load(saved)
 
 

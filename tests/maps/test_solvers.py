@@ -147,7 +147,7 @@ def test_molecules_above_the_limit_are_streamed_and_sheets_sparse():
         ({"solver": "dense"}, r'solver must be "auto", "stored", "sparse", "streamed", got \'dense\''),
         (
             {"solver": "streamed", "keep_distances": True},
-            'keep_distances=True needs the stored kernel; .*"streamed"',
+            'keep_distances=True requires the stored kernel, .*"streamed"',
         ),
         (
             {"solver": "stored", "limits": Limits(memory=1e6)},
@@ -195,12 +195,12 @@ def test_files_and_info_tell_how_exact_a_map_is(tmp_path):
         in text
     )
     DiffusionMap(2, 4.0).fit(ROLL).save(path)
-    assert "solved      exact map by the stored kernel" in as_text(path, facts_of(path))
+    assert "solved      exact map (stored kernel)" in as_text(path, facts_of(path))
     settings = {"n_components": 2, "epsilon": 16.0, "n_landmarks": 60, "extension": "distilled"}
     learned = LandmarkDiffusionMap(**settings, limits=Limits(memory=3e6, max_passes=0)).fit(ROLL)
     learned.save(path)
     assert learned.solution_.error_bound.shape == (2,)
-    assert "learned of  map of more landmarks; errors of the coordinates at most" in as_text(
+    assert "reference   map with more landmarks; errors of the coordinates at most" in as_text(
         path, facts_of(path)
     )
     settings["extension"] = "nystrom"

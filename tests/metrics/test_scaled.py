@@ -136,7 +136,7 @@ def test_named_columns_are_scaled_and_it_is_said(tmp_path, monkeypatch, capfd):
     model, said = fitted(tmp_path, monkeypatch, capfd)
     assert isinstance(model.metric_, Scaled)
     np.testing.assert_allclose(model.metric_.scale, sensors(200).std(axis=0))
-    assert "scale: each column divided by how much it varies" in said
+    assert "scale: columns standardised" in said
     assert main(["embed", "map.ldm", "sensors.csv", "-o", "psi.csv", "-q"]) == 0
     psi = np.genfromtxt("psi.csv", delimiter=",", names=True, dtype=None, encoding=None)
     np.testing.assert_allclose(psi["psi2"], model.transform(sensors(200))[:, 0], rtol=1e-5)
@@ -146,7 +146,10 @@ def test_named_columns_are_scaled_and_it_is_said(tmp_path, monkeypatch, capfd):
 def test_a_column_that_drowns_the_others_is_named(tmp_path, monkeypatch, capfd, options):
     model, said = fitted(tmp_path, monkeypatch, capfd, *options)
     assert type(model.metric_) is Euclidean
-    assert "warning: pressure makes up 100.0% of squared distances; --scale standard" in said
+    assert (
+        "warning: column pressure contributes 100.0% of the squared distance and dominates the map; consider --scale"
+        in said
+    )
 
 
 def test_arrays_without_names_are_taken_as_they_are(tmp_path, monkeypatch, capfd):

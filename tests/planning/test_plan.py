@@ -267,7 +267,7 @@ def test_a_tolerance_that_cannot_be_met(small):
         ((2.5, 3), {}, "n must be a whole number of at least 1, got 2.5"),
         ((1000, 0), {}, "n_features_or_atoms must be a whole number of at least 1, got 0"),
         ((1000, 3), {"dtype": "int8"}, "dtype must be float32 or float64"),
-        ((1000,), {}, "give their number and n_features_or_atoms"),
+        ((1000,), {}, "pass their number and n_features_or_atoms"),
         ((ROLL,), {"n": 0}, "n must be a whole number of at least 1, got 0"),
     ],
 )
@@ -295,12 +295,12 @@ def made(**changes):
 def test_it_reads_well(monkeypatch):
     monkeypatch.setattr(planning, "free_bytes", lambda: 8e9)
     assert str(made()).splitlines() == [
-        "fit of 200,000 points to 400 landmarks, by fits of 2,500, 5,000 and 10,000:",
+        "cost of fitting 200,000 points with 400 landmarks (extrapolated from fits of 2,500, 5,000 and 10,000 points):",
         "  stage            time    memory",
         "  preparation    500 ms    400 MB",
         "  landmarks     1.5 min    500 MB",
         "  all           1.5 min    500 MB",
-        "then 3 µs per point in batches, 25 µs for one alone",
+        "embedding new points: 3 µs per point in batches, 25 µs for a single point",
         "Go ahead: this machine has 8 GB of memory left.",
     ]
 
@@ -311,7 +311,7 @@ def test_the_verdict_names_what_is_too_much(monkeypatch):
     assert made(peak_bytes=8.9e9).verdict.startswith("Go ahead")
     assert made(peak_bytes=9.1e9).verdict == "This machine has only 8 GB of memory left."
     long = made(fit_seconds=7200.0, stride=20).verdict
-    assert long == "2 h is long. One point in 20 would do."
+    assert long == "The fit would take 2 h. Fit one point in 20 instead."
 
 
 def test_progress_names_the_trials(small, caplog):

@@ -29,7 +29,7 @@ def with_outlier(distance: float = 100.0) -> np.ndarray:
 def test_a_single_bad_point_is_named_with_a_remedy_that_works(estimator):
     settings = {"n_landmarks": 60} if estimator is LandmarkDiffusionMap else {}
     with pytest.warns(
-        OutlierWarning, match=r"psi2 is carried by 1\.\d of 201 points, mostly point 200;"
+        OutlierWarning, match=r"psi2 is supported by only 1\.\d of 201 points, mostly point 200;"
     ) as caught:
         ruined = estimator(1, "connected", **settings).fit(with_outlier())
     message = str(caught[0].message)
@@ -78,7 +78,7 @@ def test_good_data_give_no_warning():
 
 def test_a_coordinate_of_one_point_is_found_without_a_spanning_tree():
     points = with_outlier(1.0)
-    with pytest.warns(OutlierWarning, match="psi2 is carried by .* mostly point 200") as caught:
+    with pytest.warns(OutlierWarning, match="psi2 is supported by only .* mostly point 200") as caught:
         ruined = DiffusionMap(n_components=1, epsilon=0.05).fit(points)
     assert not len(ruined.diagnosis_.isolated)
     assert "times smaller" not in str(caught[0].message)

@@ -146,7 +146,7 @@ def test_loaded_maps_take_their_reference_from_the_user(tmp_path):
     model = LandmarkDiffusionMap(2, 9.0, n_landmarks=200, extension="nystrom").fit(X)
     model.save(tmp_path / "map.ldm")
     loaded = load(tmp_path / "map.ldm")
-    with pytest.raises(InvalidInputError, match="pass reference="):
+    with pytest.raises(InvalidInputError, match="as reference="):
         loaded.error_estimate(X[:5])
     expected = model.error_estimate(X[:50]).sigma
     np.testing.assert_allclose(loaded.error_estimate(X[:50], reference=X).sigma, expected, atol=1e-8)

@@ -204,13 +204,12 @@ def _check(
 ) -> None:
     if not isinstance(model, LandmarkDiffusionMap):
         raise InvalidInputError(
-            f"absorb takes a LandmarkDiffusionMap, got {type(model).__name__}; "
-            "fit one (with n_landmarks as many as you can afford a point)"
+            f"absorb takes a LandmarkDiffusionMap, got {type(model).__name__}; fit one, with n_landmarks"
         )
     check_is_fitted(model, "embedder_")
     if model.metric_.takes_distances:
         raise InvalidInputError(
-            "a map of precomputed distances cannot absorb points: their distances from each other are not known; "
+            "a map of precomputed distances cannot absorb points: the distances between new points are not known; "
             "fit again to the distances of all points"
         )
     if spacing is not None and not 0.0 < spacing <= 1.0:
@@ -243,7 +242,7 @@ def _check_counts(counts: ArrayLike | None, n_landmarks: int) -> _Array:
     if given.ndim != 1 or len(given) > n_landmarks or not (np.isfinite(given) & (given >= 0)).all():
         raise InvalidInputError(
             f"counts must be finite numbers of at least 0, one for each of up to {n_landmarks} landmarks, "
-            f"got shape {given.shape}; a reservoir's counts belong to the map that its records were held against"
+            f"got shape {given.shape}; they must come from a reservoir that was filled with this map"
         )
     return np.pad(given, (0, n_landmarks - len(given)))
 
@@ -331,20 +330,23 @@ def _warn(absorption: Absorption, slow: _Array, n_old: int) -> None:
     if len(different):
         shown = ", ".join(f"{index + 1} ({common[index]:.0%})" for index in different)
         reasons.append(
-            f"coordinate {shown} has less than half in common with any mode of the walk over all landmarks, so it "
-            "hardly distinguishes the new points; fit again to old and new data, or with more landmarks"
+            f"coordinate {shown} overlaps by less than half with every eigenvector of the extended map, so it does not "
+            "resolve the new points; fit again to old and new data, or with more landmarks"
         )
     slower = np.setdiff1d(np.arange(modes.max(initial=0)), modes)
     remedy: tuple[Any, ...] = ()
     if len(slower) and not len(different):
         shown = ", ".join(f"{slow[mode]:.4g}" for mode in slower)
         reasons.append(
-            f"{len(slower)} of the new map's slowest modes (eigenvalue {shown}) are none of the coordinates"
+            f"{len(slower)} of the slowest modes of the extended map (eigenvalue {shown}) are not among its "
+            "coordinates"
         )
-        remedy = "; ", Named("new_components", len(slower)), " adds what is missing"
+        remedy = "; ", Named("new_components", len(slower)), " adds the missing ones"
     if reasons:
         warnings.warn(
-            AccuracyWarning("absorbing changed what the map distinguishes: ", "; ".join(reasons), *remedy),
+            AccuracyWarning(
+                "the absorbed points change which motions are slow: ", "; ".join(reasons), *remedy
+            ),
             stacklevel=3,
         )
 

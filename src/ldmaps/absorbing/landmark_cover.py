@@ -46,12 +46,12 @@ class UnreachableError(DisconnectedError):
         shown = ", ".join(str(size) for size in sizes[:8]) + (", ..." if len(sizes) > 8 else "")
         near, far = self.distances
         return (
-            f"{count} of {self.n_points} points are out of reach, in groups of {shown}: {near:.3g} to {far:.3g} "
-            f"sqrt(epsilon) from the nearest landmark, and hops of {self.reach:g} sqrt(epsilon) do not lead to them "
-            f"(epsilon = {self.epsilon:.6g}). ",
+            f"{count} of {self.n_points} points are not connected to the map, in groups of {shown}: they are "
+            f"{near:.3g} to {far:.3g} sqrt(epsilon) from the nearest landmark, and no chain of points with gaps below "
+            f"{self.reach:g} sqrt(epsilon) leads to them (epsilon = {self.epsilon:.6g}). ",
             Named("disconnected", "leave"),
-            f" leaves them out and absorbs the other {self.n_points - count}; keep them until points in between have "
-            f"come. Or fit a new map to all data: epsilon={self.joining_epsilon:.6g} reaches them.",
+            f" skips them and absorbs the other {self.n_points - count}; keep them until points in between have been "
+            f"sampled. Or fit a new map to all data: epsilon={self.joining_epsilon:.6g} connects them.",
         )
 
 

@@ -44,10 +44,10 @@ examples:
   ldmaps fit metad.xtc -t top.pdb --weights COLVAR:metad.rbias --kt 2.494 \\
          -o map.ldm
 
---tolerance 1 finds the fewest landmarks whose map stays within 1 % of the exact
-one on frames that the fit has not seen, and says so in the model file. Without
-it, 400 landmarks are used and nothing is promised.
-Hydrogens that spin hide slow motions in a plain RMSD: leave them out with
+--tolerance 1 searches for few landmarks whose map stays within 1 % of the exact
+map on frames that were held out, and stores that certificate in the model file.
+Without it, 400 landmarks are used and the accuracy is not certified.
+Rotating hydrogens hide slow motions in a plain RMSD: leave them out with
 --select, or use --mass-weighted. So do the ends of a flexible chain: --features
 dihedrals compares torsions instead of superposed atoms.
 """
@@ -58,18 +58,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     table = """
         inputs INPUT+       trajectories or tables
         -o --output MODEL!  model file to write, such as map.ldm
-        --no-embedding      leave the training points' coordinates out of the model file
-        --lag TIME          time after which coordinates are compared with themselves, in ps, seconds, frames or rows
-                            (the longest correlation time of one)
+        --no-embedding      do not store the training points' coordinates in the model file
+        --lag TIME          lag time for autocorrelations, in ps, seconds, frames or rows (the longest correlation time
+                            of any coordinate)
     """
     options.add(parser, table, lag=float)
     options.add_setting(parser, LIMITS["resume"])
     add_map_options(parser)
     options.add_input_options(parser)
     table = """
-        --weights COLUMN|FILE[:COLUMN]  how much each point counts: a column of the input tables, or of a table, an
-                                        array or a PLUMED COLVAR
-        --kt KT  the weights' column is the energy V of a bias, a point weighs exp(V/KT); 2.494 is 300 K in kJ/mol
+        --weights COLUMN|FILE[:COLUMN]  statistical weight of each point: a column of the input tables, or of another
+                                        table, an array or a PLUMED COLVAR
+        --kt KT  the column of weights is a bias energy V, and the weight is exp(V/KT); 2.494 is 300 K in kJ/mol
     """
     options.add(parser.add_argument_group("weights"), table, kt=float)
     options.add_worker_options(parser)
@@ -85,10 +85,10 @@ def add_map_options(parser: argparse.ArgumentParser) -> None:
                          with commas), or a file that lists some
         --mass-weighted  weight atoms by their masses in the RMSD
         --period P       period of --metric periodic (2 pi)
-        --scale standard|robust|none  divide columns of a table by their standard deviation, by the distance of their
-                         quartiles, or not at all (standard where columns have names and no --metric is given)
-        --window W       points are windows of W consecutive rows of a table, or of as many as their autocorrelation
-                         says (auto)
+        --scale standard|robust|none  divide columns of a table by their standard deviation, by their interquartile
+                         range, or not at all (standard if columns have names and no --metric is given)
+        --window W       points are windows of W consecutive rows of a table; auto chooses the length from their
+                         autocorrelation
     """
     options.add(group, table, period=float, window=options.window)
     for setting in LANDMARK_FIT.values():
@@ -142,10 +142,10 @@ def run(arguments: argparse.Namespace) -> None:
         weights, constant = model.training_.weights, (model.source_ or {}).get("constant")
         if weights is not None and arguments.weights is not None:
             worth = float(weights.sum()) ** 2 / float((weights**2).sum())
-            lines.append(f"weights: as good as {worth:,.0f} of {len(weights):,} points of equal weight")
+            lines.append(f"weights: effective sample size {worth:,.0f} of {len(weights):,} points")
         lines += [*source.remarks, _said_of_time(source), representation]
         if constant:
-            lines.append(f"constant: {', '.join(constant)}; what never varies adds nothing to distances")
+            lines.append(f"constant columns ignored: {', '.join(constant)}")
         for line in filter(None, (f"{arguments.output}: {first}", *lines, _said_of_scale(model))):
             say(arguments, line)
 
@@ -167,16 +167,19 @@ def metric_of(arguments: argparse.Namespace, source: PointSource) -> Any:
     frames = len(source.shape) == 2
     if arguments.features is not None:
         if not isinstance(source, FrameSource):
-            raise InvalidInputError("--features are of frames, but the input is a table; leave it out")
+            raise InvalidInputError(
+                "--features requires a trajectory, but the input is a table; leave it out"
+            )
         if arguments.metric or arguments.mass_weighted or arguments.period is not None or arguments.scale:
             raise InvalidInputError(
-                "--features say how frames are compared; leave out --metric, --mass-weighted, --period and --scale"
+                "--features defines the distance between frames, so it cannot be combined with --metric, "
+                "--mass-weighted, --period or --scale; leave those out"
             )
         return Features.of(source, arguments.features)
     name = arguments.metric or ("rmsd" if frames else "euclidean")
     if frames and name != "rmsd":
         raise InvalidInputError(
-            f"--metric {name} compares rows of numbers, but the input is frames; use rmsd"
+            f"--metric {name} compares rows of numbers, but the input is a trajectory; use rmsd"
         )
     if arguments.scale is not None and name != "euclidean":
         raise InvalidInputError(f"--scale belongs to --metric euclidean, got --metric {name}")
@@ -201,8 +204,8 @@ def metric_of(arguments: argparse.Namespace, source: PointSource) -> Any:
     if unknown or not labels:
         shown = ", ".join(unknown[:6]) + (f" and {len(unknown) - 6:,} more" if len(unknown) > 6 else "")
         raise InvalidInputError(
-            f"the topology has neither mass nor element of {shown or 'the atoms'}; leave --mass-weighted out, or give "
-            "a topology with masses (PSF, prmtop, TPR, LAMMPS data) or elements"
+            f"the topology has neither masses nor elements for {shown or 'the atoms'}; leave --mass-weighted out, or "
+            "give a topology with masses (PSF, prmtop, TPR, LAMMPS data) or elements"
         )
     return RMSD(weights=masses)
 
@@ -214,8 +217,8 @@ def _said_of_time(source: PointSource) -> str:
     if source.time_column is not None:
         return f"time: {source.time_column}"
     return (
-        "time: none, so rows are taken as independent of each other; if they follow each other in time, name the "
-        "column with --time"
+        "time: none, so rows are treated as independent; if they are consecutive in time, name the column of times "
+        "with --time"
     )
 
 
@@ -227,7 +230,7 @@ def _said_of_scale(model: Any) -> str:
     if not metric.is_euclidean or model.n_features_in_ < 2:
         return ""
     if not metric.has_units:
-        return "scale: each column divided by how much it varies; --scale none takes columns as they are"
+        return "scale: columns standardised, so that units do not matter (disable with --scale none)"
     places, weights = metric.places(model.embedder_.landmarks).values, model.multiplicities_
     shares = weights @ (places - weights @ places / weights.sum()) ** 2
     columns, windows = (model.source_ or {}).get("columns"), (model.source_ or {}).get("windows")
@@ -236,9 +239,12 @@ def _said_of_scale(model: Any) -> str:
     largest = int(np.argmax(shares))
     if shares[largest] <= MOST_OF_DISTANCE * shares.sum():
         return ""
-    name = columns[largest] if columns else f"column {largest + 1}"
+    name = columns[largest] if columns else str(largest + 1)
     share = f"{shares[largest] / shares.sum():.1%}"
-    return f"warning: {name} makes up {share} of squared distances; --scale standard lets the other columns count"
+    return (
+        f"warning: column {name} contributes {share} of the squared distance and dominates the map; consider "
+        "--scale standard"
+    )
 
 
 def said_of_representation(arguments: argparse.Namespace, source: PointSource, model: Any) -> str:
@@ -256,23 +262,30 @@ def said_of_representation(arguments: argparse.Namespace, source: PointSource, m
         try:
             other = Features.of(source, "dihedrals")
         except InvalidInputError:
-            return f"{used}; there are no torsions that could be compared instead"
+            return f"{used}; dihedrals were not compared, because these atoms have no torsions"
     if options.asks_for_workers(arguments) or arguments.weights or n_frames < STRIDE * FEWEST_FRAMES:
-        return f"{used}; {others} not tried, which takes {STRIDE * FEWEST_FRAMES:,} frames of equal weight, read here"
+        return (
+            f"{used}; {others} not compared (needs at least {STRIDE * FEWEST_FRAMES:,} frames without weights, and no "
+            "--workers or --scheduler)"
+        )
     stride = max(STRIDE, n_frames // MOST_FRAMES)
     n_landmarks = min(N_LANDMARKS, n_frames // stride // 10)
     try:
         known, tried = (_remembers(arguments, one, stride, n_landmarks) for one in (ours, other))
     except LdmapsError as error:  # the map is written already
-        return f"{used}; {others} could not be tried ({one_line(error, 120)})"
-    told = ("none" if one is None else f"{one[0]:,.3g} ± {one[1]:.2g} {one[2]}" for one in (tried, known))
-    times = " against ".join(told)
-    shown = f"(it remembers {times}, in {n_frames // stride:,} of the frames)"
+        return f"{used}; {others} could not be compared ({one_line(error, 120)})"
+    theirs_in_words, ours_in_words = (
+        "none" if one is None else f"{one[0]:,.3g} ± {one[1]:.2g} {one[2]}" for one in (tried, known)
+    )
+    shown = (
+        f"(longest reproducible correlation time: {theirs_in_words}, compared with {ours_in_words}; tested on "
+        f"{n_frames // stride:,} frames)"
+    )
     if tried is None or (known is not None and tried[0] <= SLOWER * known[0]):
-        return f"{used}; by {others} no coordinate would be slower {shown}"
+        return f"{used}; {others} would not resolve a slower motion {shown}"
     if known is not None and tried[0] <= known[0] + 2 * math.hypot(known[1], tried[1]):
-        return f"{used}; by {others} a coordinate may be slower, but not beyond two standard errors {shown}"
-    return f"{used}; by {others} a coordinate would be slower {shown}: try it, {advice}"
+        return f"{used}; {others} may resolve a slower motion, but within two standard errors {shown}"
+    return f"{used}; {others} would resolve a slower motion {shown}: try it, {advice}"
 
 
 def _remembers(

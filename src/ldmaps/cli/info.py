@@ -22,8 +22,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     table = """
         model MODEL  file that ldmaps fit or model.save wrote
-        --scan       solve the landmarks at other bandwidths, too: eigenvalues, number of coordinates and likeness of
-                     the map
+        --scan       also solve the map of the landmarks at other bandwidths, and print eigenvalues, number of
+                     coordinates and likeness to this map
     """
     options.add(parser, table)
     options.add_common(parser, "quiet force threads seed")
@@ -97,7 +97,7 @@ def as_text(path: str, facts: dict[str, Any]) -> str:
         ("spectrum", "spectrum" in facts and _spectrum(facts["eigenvalues"], facts["spectrum"])),
         ("sampling", (facts.get("sampling") or {}).get("lines")),
         ("alarms", facts.get("alarms")),
-        ("solved" if is_exact else "learned of", solution is not None and _solved(solution)),
+        ("solved" if is_exact else "reference", solution is not None and _solved(solution)),
         ("alpha", k and settings.get("alpha") and f"{settings['alpha']:g}"),
         ("time", settings.get("t") and f"{settings['t']:g}"),
         ("atoms", of_frames and [f"{source['n_atoms']}{chosen}", *_some(source.get("atom_labels") or (), 6)]),
@@ -124,11 +124,11 @@ def _solved(solution: dict[str, Any]) -> str:
     if solution["n_passes"]:
         way = f"exact map in {solution['n_passes']} passes over all pairs"
     elif solution["solver"] == "landmarks":
-        way = "map of more landmarks"
+        way = "map with more landmarks"
     else:
-        return f"exact map by the {solution['solver']} kernel"
+        return f"exact map ({solution['solver']} kernel)"
     if solution["error_bound"] is None:
-        return f"{way}; its errors have no bound"
+        return f"{way}; its errors are not bounded"
     bound = ", ".join(f"{error:.2g}" for error in solution["error_bound"])
     return f"{way}; errors of the coordinates at most {bound} % of their ranges"
 
@@ -141,7 +141,7 @@ def _spectrum(kept: list[float], spectrum: list[float]) -> str:
     others = np.delete(spectrum, places_in_spectrum(kept, spectrum))
     slower = int((others > min(kept)).sum())
     note = (
-        f" ({slower} slower than the fastest coordinate belong{'s' * (slower == 1)} to none)"
+        f" ({slower} slower mode{'s' * (slower > 1)} not used as coordinate{'s' * (slower > 1)})"
         if slower
         else ""
     )

@@ -105,9 +105,9 @@ def _held_together(bandwidth: Bandwidth, tree: SpanningTree, joining: float) -> 
     shown = ", ".join(str(size) for size in sizes[:8]) + (", ..." if len(sizes) > 8 else "")
     warnings.warn(
         BandwidthWarning(
-            f"the log-log rule gives epsilon = {bandwidth.epsilon:.6g}, at which hops of {REACH:g}*sqrt(epsilon) leave "
-            f"the data in {len(sizes)} components (sizes: {shown}); {accepted:.6g}, the smallest that does not, is "
-            "taken instead. If the small ones do not belong here, leave them out with ",
+            f"the log-log rule (Coifman) gives epsilon = {bandwidth.epsilon:.6g}, which leaves the data in "
+            f"{len(sizes)} disconnected components (sizes: {shown}); using epsilon = {accepted:.6g}, the smallest "
+            "value that connects them. If the small components are artefacts, drop them with ",
             Named("outliers", ...),
         ),
         stacklevel=2,
@@ -124,7 +124,7 @@ def _connected(metric: Metric, points: Points, n_threads: int | None) -> Bandwid
 def _check_distinct(epsilon: float, n_points: int) -> None:
     if not epsilon > 0:
         raise InvalidInputError(
-            f"all {n_points} points coincide, so there is no distance to set epsilon by and no manifold to find; "
+            f"all {n_points} points coincide, so epsilon cannot be chosen and there is no motion to map; "
             "check that the data vary (and, for RMSD, that frames differ by more than a rotation)"
         )
 
@@ -164,7 +164,7 @@ def _coifman(
     positive = block[block > 0]
     if positive.size == 0:
         raise InvalidInputError(
-            f"the {len(block)} points looked at all coincide, so the log-log rule has no scale to find; "
+            f"the {len(block)} sampled points all coincide, so the log-log rule cannot find a length scale; "
             "pass epsilon as a number"
         )
     low, high = np.log(float(positive.min())) - 2.0, np.log(float(positive.max())) + 2.0

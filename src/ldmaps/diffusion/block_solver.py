@@ -106,9 +106,9 @@ def solve_streamed(
         warnings.warn(
             ConvergenceWarning(
                 f"after {result.n_passes} passes the coordinates' relative errors are bounded by {reached}, "
-                f"tolerance={tolerance:g} asks for less; allow more passes with ",
+                f"but tolerance={tolerance:g} was requested; allow more passes with ",
                 NamedLimit("max_passes", ...),
-                ", or ask for fewer components",
+                ", or use fewer components",
             ),
             stacklevel=2,
         )

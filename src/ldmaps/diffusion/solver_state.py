@@ -80,7 +80,8 @@ class StateFile:
             given = {name: arrays[name] for name in self._problem}
         except (OSError, EOFError, KeyError, ValueError, TypeError, zipfile.BadZipFile) as error:
             raise CheckpointError(
-                f"{self.path} is not a state of a streamed solve, or is damaged ({error}); remove it to start again"
+                f"{self.path} is not the saved state of a streamed solver, or is damaged ({error}); remove it "
+                "to start again"
             ) from error
         self._check(given)
         return state
@@ -120,7 +121,7 @@ class StateFile:
             different.append("other weights")
         if different:
             raise CheckpointError(
-                f"{self.path} keeps the state of another eigenproblem: {', '.join(different)}; "
+                f"{self.path} holds the state of another eigenproblem: {', '.join(different)}; "
                 "remove it, or name another file"
             )
 

@@ -153,7 +153,7 @@ def solve_spectrum(
             if not fits_dense:
                 raise LdmapsError(
                     f"the {n_eigenvalues} leading eigenvalues lie too close together to be separated: at this "
-                    "epsilon the data are hardly connected; raise epsilon or ask for fewer components"
+                    "epsilon the data are almost disconnected; use a larger epsilon or fewer components"
                 ) from None
     if values is None:
         symmetric = scale[:, None] * kernel.astype(np.float64) * scale
@@ -256,17 +256,18 @@ def warn_of_standstill(spectrum: Spectrum, weights: NDArray[np.float64], dtype: 
     stays = float(np.median(spectrum.stay_probabilities(weights)))
     if ones > 1:
         what = (
-            f"{ones} eigenvalues besides the trivial one are 1 to rounding: the data are {ones + 1} groups that the "
-            "walk does not leave, and any mixture of these coordinates is as good as those returned"
+            f"eigenvalue 1 is degenerate to rounding: the data form {ones + 1} (nearly) disconnected groups, so the "
+            f"first {ones} coordinates are defined only up to a rotation among themselves"
         )
     elif stays > STANDSTILL:
         what = (
-            f"the walk stays where it is with probability {stays:.3g} (median): epsilon is small against the distances "
-            "between neighbours, so the coordinates show single points and not how the data are connected"
+            f"the median self-transition probability is {stays:.3g}: epsilon is too small compared with "
+            "nearest-neighbour distances, so the coordinates single out points instead of showing how the data "
+            "are connected"
         )
     else:
         return
-    warnings.warn(f"{what}; pass a larger epsilon or use more landmarks", SpectrumWarning, stacklevel=4)
+    warnings.warn(f"{what}; use a larger epsilon or more landmarks", SpectrumWarning, stacklevel=4)
 
 
 def check_extensible(eigenvalues: NDArray[np.float64], dtype: np.dtype[Any]) -> None:
@@ -278,18 +279,18 @@ def check_extensible(eigenvalues: NDArray[np.float64], dtype: np.dtype[Any]) -> 
         if usable:
             raise InvalidInputError(
                 f"coordinate {len(eigenvalues)} has eigenvalue {last:.3g}, which is zero to rounding, so it cannot be "
-                "extended to new points; ask for at most ",
+                "extended to new points; use at most ",
                 Named("n_components", usable),
-                ", or lower epsilon",
+                ", or a smaller epsilon",
             )
         raise InvalidInputError(
-            f"no eigenvalue but the trivial one is above rounding (the next is {float(eigenvalues[0]):.3g}): "
-            "epsilon is so large that every point looks like every other; lower it"
+            f"all non-trivial eigenvalues vanish to rounding (the largest is {float(eigenvalues[0]):.3g}): epsilon is "
+            "too large to distinguish points; use a smaller one"
         )
     if last < 16.0 * noise:
         warnings.warn(
-            f"eigenvalue {len(eigenvalues)} is {last:.3g}: Nyström divides by it and magnifies rounding errors; "
-            "fewer components or a smaller epsilon would be safer",
+            f"eigenvalue {len(eigenvalues)} is {last:.3g}: the Nyström extension divides by it, which "
+            "amplifies rounding errors; use fewer components or a smaller epsilon",
             SpectrumWarning,
             stacklevel=4,
         )
@@ -300,9 +301,9 @@ def check_time(eigenvalues: NDArray[np.float64], time: float) -> None:
     last = float(eigenvalues[-1])
     if last**time < _FADED:
         raise InvalidInputError(
-            f"after diffusion time t = {time:g} nothing is left of coordinate {len(eigenvalues)}: it is multiplied by "
-            f"{last:.6g}^t < {_FADED:g}; it fades within t = {1.0 / (1.0 - last):.3g}, so choose t of that order, or "
-            "fewer components"
+            f"coordinate {len(eigenvalues)} decays to zero at diffusion time t = {time:g}: it is multiplied by "
+            f"{last:.6g}^t, which is below {_FADED:g}. Use fewer components or a smaller t; this coordinate decays "
+            f"over about t = {1.0 / (1.0 - last):.3g}"
         )
 
 

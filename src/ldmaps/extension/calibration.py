@@ -84,10 +84,15 @@ class Calibration:
         return self.levels[self.scores.searchsorted(distance, "left")]
 
     def __str__(self) -> str:
-        worth = f", worth {self.n_independent:,.0f} independent ones" * (
-            self.n_independent < 0.99 * self.n_points
-        )
-        return f"{self.n_points:,} held-out points{worth}, promise alarms as rare as 1 in {1 / self.least_rate:,.0f}"
+        return f"false-alarm rates down to 1 in {1 / self.least_rate:,.0f} can be guaranteed ({self._size})"
+
+    @property
+    def _size(self) -> str:
+        """How many points, and for how many independent ones they stand if these are fewer."""
+        size = f"{self.n_points:,} calibration points"
+        if self.n_independent >= 0.99 * self.n_points:
+            return size
+        return f"{size}, about {self.n_independent:,.0f} independent"
 
     def header(self) -> dict[str, Any]:
         """Return all but the arrays, as a model file's header has it."""
@@ -95,7 +100,7 @@ class Calibration:
 
     @property
     def least_rate(self) -> float:
-        """The rarest alarm that can be promised: 1/(ν + 1)."""
+        """The lowest false-alarm rate that can be guaranteed: 1/(ν + 1)."""
         return float(self.levels[-1])
 
     def threshold(self, rate: float) -> float:
@@ -105,9 +110,8 @@ class Calibration:
             times = math.ceil(self.least_rate / rate) if rate > 0 else 0
             raise InvalidInputError(
                 Named("alarm_rate", rate),
-                f" cannot be promised: {self.n_points:,} training points were held out to calibrate this map, worth "
-                f"{self.n_independent:,.0f} independent ones, so that the rarest alarm is one in "
-                f"{1 / self.least_rate:,.0f} records. Ask for ",
+                " is too low for this map: the training points that were held out to calibrate it support false-alarm "
+                f"rates down to 1 in {1 / self.least_rate:,.0f} records ({self._size}). Use ",
                 Named("alarm_rate", float(f"{self.least_rate * 1.005:.2g}")),
                 f" or more, or fit the map to about {times} times as many points" if times else " or more",
             )
@@ -128,14 +132,15 @@ class Calibration:
             if self.interval is None or not self.interval > 0:
                 raise InvalidInputError(
                     Named("alarm_rate", text),
-                    " needs times, but the map was fitted to points without any; give a share of the records, such as ",
+                    " is a rate per unit of time, but the map was fitted to points without times; give a fraction of "
+                    "the records, such as ",
                     Named("alarm_rate", 0.001),
                 )
             rate *= self.interval / length
         if not 0 < rate < 1:
             raise InvalidInputError(
                 Named("alarm_rate"),
-                " must be a share of the records between 0 and 1, or a number per "
+                " must be a fraction of the records between 0 and 1, or a number per "
                 f"{', '.join(units)}, such as 1/{'ns' if frames else 'day'}, got {text!r}",
             )
         return rate

@@ -292,11 +292,11 @@ def warn_about_walk(whole: Data, chosen: Chosen, refusals: list[Refused]) -> Non
             )
             remedy = "Fit to more points, or raise the tolerance,"
         else:
-            trouble, remedy = "the data fall into groups that no hop joins", "Fit each group separately"
+            trouble, remedy = "the data fall into disconnected groups", "Fit each group separately"
         warn(
             BandwidthWarning(
-                f"at epsilon = {rule_epsilon:.6g}, which reaches 0.5 % of the points from a typical one, {trouble}; "
-                f"{epsilon:.6g} is taken instead, which joins them. {remedy} to see finer structure"
+                f"at the default bandwidth (epsilon = {rule_epsilon:.6g}) {trouble}; using epsilon = {epsilon:.6g}, "
+                f"which connects them but resolves less detail. {remedy} to see finer structure"
             )
         )
     left_out = whole.used[chosen.data.weights[whole.used] == 0]
@@ -304,9 +304,9 @@ def warn_about_walk(whole: Data, chosen: Chosen, refusals: list[Refused]) -> Non
         share = 100 * len(left_out) / len(whole.used)
         warn(
             OutlierWarning(
-                f"{len(left_out):,} of {len(whole.used):,} points ({share:.2g} %) lie apart from all others and are "
-                f"left out of the walk: {named_points(left_out, whole.origin.name)}. They are embedded all the same; "
-                "diagnosis_.left_out lists them. To keep them, use ",
+                f"{len(left_out):,} of {len(whole.used):,} points ({share:.2g} %) are isolated at this bandwidth and "
+                f"were excluded from the fit: {named_points(left_out, whole.origin.name)}. They still receive "
+                "coordinates; diagnosis_.left_out lists them. To include them, use ",
                 Named("epsilon", "connected"),
             )
         )

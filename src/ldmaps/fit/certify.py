@@ -161,8 +161,8 @@ def meet_tolerance(
     if reference_error >= tolerance:
         return Refused(
             tolerance,
-            reason=f"the map that errors are measured against is only known to be within {reference_error:.3g} "
-            "percent of the exact map itself; raise the tolerance or the memory that limits allows",
+            reason=f"the reference map that errors are measured against is itself only known to {reference_error:.3g} "
+            "percent; raise the tolerance, or memory_limit",
             n_tried=n_tried,
         )
     attempts: dict[int, Attempt[_Fit]] = {}
@@ -221,5 +221,7 @@ def _refused(
     n_carrying = int(np.searchsorted(running, 0.5 * running[-1])) + 1
     reason = ""
     if n_carrying < FEW_CARRYING:
-        reason = f"half of the squared error is that of {n_carrying} of them, which says little about the next as bad"
+        reason = (
+            f"half of the squared error comes from {n_carrying} of them, too few to bound rare large errors"
+        )
     return Refused(tolerance, bound, n_landmarks, len(squares), reason, n_tried)

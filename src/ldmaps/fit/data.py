@@ -241,13 +241,13 @@ def check_sample_weight(sample_weight: ArrayLike | None, n_points: int) -> NDArr
     if np.count_nonzero(weights) < 2:
         raise InvalidInputError(
             "sample_weight must be above zero for at least two points, "
-            f"got {np.count_nonzero(weights)} of {n_points} that are"
+            f"but is above zero for {np.count_nonzero(weights)} of {n_points}; check the weights"
         )
     least, most = weights[weights > 0].min(), weights.max()
     if not 1 / LARGEST_WEIGHT <= most <= LARGEST_WEIGHT or least < _WIDEST_SPREAD * most:
         raise InvalidInputError(
             f"the largest sample_weight must be between {1 / LARGEST_WEIGHT:g} and {LARGEST_WEIGHT:g} and all "
             f"others 0 or at least {_WIDEST_SPREAD:g} of it, or products of them overflow or vanish; got {least:g} to "
-            f"{most:g}. Divide all by their mean, and set to 0 what does not count"
+            f"{most:g}. Divide all by their mean, and set negligible ones to 0"
         )
     return weights

@@ -99,7 +99,7 @@ def choose_recipe(settings: FitSettings, data: Data) -> Recipe:
     if settings.is_exact:
         if settings.keep_distances and settings.solver not in ("auto", "stored"):
             raise InvalidInputError(
-                f'keep_distances=True needs the stored kernel; leave it or solver="{settings.solver}" out'
+                f'keep_distances=True requires the stored kernel, got solver="{settings.solver}"; leave one of them out'
             )
         passes = EXACT_PASSES if settings.limits.max_passes is None else int(settings.limits.max_passes)
         return Recipe(

@@ -66,13 +66,13 @@ class ToleranceSearch:
         n_solved, n_points = len(self.reference.indices), len(self.reference.walk.points)
         warn(
             AccuracyWarning(
-                f"no certificate for tolerance={tolerance:g}: {n_landmarks} landmarks meet it against a map of "
-                f"{n_solved:,} of the {n_points:,} points, but how far that one is from the exact map of all points "
-                "is not known; allow more passes with ",
+                f"tolerance={tolerance:g} was not certified: {n_landmarks} landmarks meet it compared with a map of "
+                f"{n_solved:,} of the {n_points:,} points, but the error of that map compared with the exact map of "
+                "all points is not known; allow more passes with ",
                 NamedLimit("max_passes", ...),
                 " or more memory with ",
                 NamedLimit("memory", ...),
-                ", or see error_estimate",
+                ", or check error_estimate",
             )
         )
         return True
@@ -91,10 +91,10 @@ class ToleranceSearch:
             n_held_out=n_certifying,
             n_tried=n_tried,
             reason=(
-                f"psi{fewest + 2} is carried by {n_seen * n_points / n_certifying:.1f} of {n_points} points, so "
-                f"that about {n_seen:.1f} of the {n_certifying} held-out points that certify tell of its errors; fewer "
-                f"than {MIN_CERTIFYING} do not bound them. Fit to more points, use fewer components or a larger "
-                "epsilon, leave outliers out with ",
+                f"psi{fewest + 2} is supported by only {n_seen * n_points / n_certifying:.1f} of {n_points} points, "
+                f"so by about {n_seen:.1f} of the {n_certifying} certification points; at least {MIN_CERTIFYING} are "
+                "needed to bound its error. Fit to more points, use fewer components or a larger epsilon, drop "
+                "outliers with ",
                 Named("outliers", 0.01),
                 ", or pass ",
                 Named("n_landmarks"),

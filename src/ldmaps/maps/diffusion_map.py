@@ -115,8 +115,8 @@ class DiffusionMap(DiffusionEstimator):
         kept = None if self._fit_result is None else self._fit_result.kept_distances
         if kept is None:
             raise InvalidInputError(
-                "there are no kept distances to refit from; construct with keep_distances=True (stored kernel only), "
-                "or set epsilon and fit again"
+                "refit() needs the distances of the first fit, which were not kept; construct the map with "
+                "keep_distances=True (stored kernel only), or set epsilon and fit again"
             )
         EXACT_FIT["epsilon"].check(epsilon)
         # Points that ``outliers`` left out stay so.

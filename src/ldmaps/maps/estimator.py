@@ -190,13 +190,13 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             raise InvalidInputError(f'blocks must be "auto", "time", "files" or "rows", got {blocks!r}')
         if lag is not None and not (isinstance(lag, (int, float)) and lag > 0):
             raise InvalidInputError(
-                f"lag must be a positive number, got {lag!r}; leave it out for a first answer"
+                f"lag must be a positive number, got {lag!r}; leave it out to use the longest correlation time"
             )
         resampled = None if self._fit_result is None else self._fit_result.resampled
         if resampled is None:
             raise InvalidInputError(
-                "this map holds no cells of training points to resample (maps from files do not, nor distilled ones "
-                "or ones of over 10 million points of data in blocks); fit again in memory"
+                "resample() needs the training data of the fit, which this map does not have: it is not available for "
+                "maps loaded from a file, for distilled maps, or above 10 million points in blocks; fit again in memory"
             )
         judged = resampled.judge(n_resamples=int(n_resamples), blocks=blocks, lag=lag)
         self.sampling_ = found = judged.around(self.spectrum_)

@@ -253,8 +253,8 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         kept = None if self._fit_result is None else self._fit_result.reference
         if kept is None:
             raise InvalidInputError(
-                "this map holds no training points to estimate errors with (model files do not store them); "
-                "pass reference=, the training points or a sample of them, or fit again"
+                "error_estimate() needs training points, which model files do not store; pass them or a sample of them "
+                "as reference=, or fit again"
             )
         self.metric_.check_compatible(points, kept.points)
         if self._error_estimator is None:

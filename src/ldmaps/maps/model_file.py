@@ -154,12 +154,12 @@ def _model_file_errors(path: str | os.PathLike[str]) -> Iterator[None]:
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no model file {str(path)!r}; check the path") from None
     except ArchiveError as error:
-        raise ModelFileError(f"{error}; expected what model.save(path) writes") from error
+        raise ModelFileError(f"{error}; expected a file that ldmaps fit or model.save(path) wrote") from error
 
 
 def _check_kind(header: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
     if header.get("format") != FORMAT_NAME:
-        raise ModelFileError(f"{path} is not an ldmaps model: its header does not say so")
+        raise ModelFileError(f"{path} is not an ldmaps model: its header does not name this format")
     version = header.get("format_version")
     if not (isinstance(version, list) and len(version) == 2 and all(type(part) is int for part in version)):
         raise ModelFileError(f"{path} has no readable format version, got {version!r:.100}")
@@ -212,7 +212,7 @@ def _fitted_map(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], m
     bound = None if solution is None else solution.error_bound
     if bound is not None and len(bound) != header["n_components"]:
         raise ModelFileError(
-            f"the file bounds the errors of {len(bound)} coordinates of {header['n_components']}; it is damaged"
+            f"the file has error bounds for {len(bound)} of {header['n_components']} coordinates; it is damaged"
         )
     return FittedMap(
         embedder=embedder,
@@ -235,7 +235,7 @@ def _sampling(header: Mapping[str, Any] | None, arrays: Mapping[str, NDArray[Any
     from ldmaps.quality.sampling import NEEDED, Sampling  # which takes longer to import than files to read
 
     if header is None or not set(NEEDED) <= set(arrays):
-        raise ModelFileError("the file holds some of what resampling said, but not all; it is damaged")
+        raise ModelFileError("the file holds only a part of the resampling results; it is damaged")
     return Sampling.from_parts(arrays, header)
 
 

@@ -92,7 +92,9 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) 
     n_landmarks, n_components = header["n_landmarks"], header["n_components"]
     strangers = [name for name in arrays if name not in ARRAYS and not name.startswith(_POINTS)]
     if strangers:
-        raise ModelFileError(f"the file holds an array {strangers[0]!r}, which belongs to no map")
+        raise ModelFileError(
+            f"the file holds an array {strangers[0]!r}, which is not part of the model format"
+        )
     sizes = {"M": n_landmarks, "k": n_components, "two": 2, "three": 3}
     if "sampling/eigenvalues" in arrays:
         sizes["p and one"] = arrays["sampling/eigenvalues"].size + 1
@@ -108,7 +110,9 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) 
             f"array 'spectrum_' has {len(arrays['spectrum_'])} eigenvalues for {n_components} coordinates"
         )
     if "training/rows" not in arrays and any(name.startswith("training/") for name in arrays):
-        raise ModelFileError("the file says something of training points, but not of which ('training/rows')")
+        raise ModelFileError(
+            "the file describes training points but lacks their numbers ('training/rows'); it is damaged"
+        )
     _check_training_rows(arrays)
     weights, nearest = arrays["embedder/source_weights"], arrays.get("training/nearest")
     if weights.dtype != arrays["embedder/coefficients"].dtype:
@@ -130,7 +134,7 @@ def _check_training_rows(arrays: Mapping[str, NDArray[Any]]) -> None:
         return
     if embedding is None:
         raise ModelFileError(
-            "the file says something of training points, but not where they are ('embedding_')"
+            "the file describes training points but lacks their coordinates ('embedding_'); it is damaged"
         )
     if rows.size and (rows.max() >= len(embedding) or (np.diff(rows) <= 0).any()):
         raise _damaged(

@@ -59,16 +59,17 @@ class Plan:
 
     def __str__(self) -> str:
         tried = " and ".join(", ".join(f"{n:,}" for n in self.tried).rsplit(", ", 1))
+        basis = "measured" if self.n_points in self.tried else f"extrapolated from fits of {tried} points"
         rows = [("stage", "time", "memory")]
         rows += [(name, _written(t), _written(self.memory[name], _BYTES)) for name, t in self.steps.items()]
         rows += [("all", _written(self.fit_seconds), _written(self.peak_bytes, _BYTES))]
         width = max(len(row[0]) for row in rows)
         return "\n".join(
             [
-                f"fit of {self.n_points:,} points to {self.n_landmarks:,} landmarks, by fits of {tried}:",
+                f"cost of fitting {self.n_points:,} points with {self.n_landmarks:,} landmarks ({basis}):",
                 *(f"  {name:<{width}}  {seconds:>8}  {memory:>8}" for name, seconds, memory in rows),
-                f"then {_written(self.seconds_per_point)} per point in batches, "
-                f"{_written(self.latency_seconds)} for one alone",
+                f"embedding new points: {_written(self.seconds_per_point)} per point in batches, "
+                f"{_written(self.latency_seconds)} for a single point",
                 self.verdict,
             ]
         )
@@ -80,7 +81,7 @@ class Plan:
         if not reasons:
             return f"Go ahead: this machine has {_written(free_bytes(), _BYTES)} of memory left."
         if self.stride > 1:
-            reasons.append(f"One point in {self.stride} would do.")
+            reasons.append(f"Fit one point in {self.stride} instead.")
         return " ".join(reasons)
 
 
@@ -146,7 +147,7 @@ def plan(
     if points.ndim < 2:
         raise InvalidInputError(
             f"data must be points of shape (n, features) or (n, atoms, 3), got shape {points.shape}; to plan with "
-            "points that are made up, give their number and n_features_or_atoms"
+            "random points, pass their number and n_features_or_atoms"
         )
     n = check_whole("n", len(points) if n is None else n, 1)
     is_pairwise = resolve_metric(metric).takes_distances
@@ -287,7 +288,7 @@ def _against(seconds: float, n_bytes: float) -> list[str]:
     """Return what speaks against a fit, in sentences."""
     reasons = []
     if seconds > PATIENCE:
-        reasons.append(f"{_written(seconds)} is long.")
+        reasons.append(f"The fit would take {_written(seconds)}.")
     if n_bytes > resident_bytes() + free_bytes():
         reasons.append(f"This machine has only {_written(free_bytes(), _BYTES)} of memory left.")
     return reasons

@@ -50,7 +50,7 @@ class Diagnosis:
     def warning(self, epsilon: float, place: Callable[[int], str]) -> OutlierWarning | None:
         """Return what to tell the user, or None if all is well."""
         parts = [
-            f"psi{number + 2} is carried by {self.participation[number]:.1f} of {self.n_points} points, "
+            f"psi{number + 2} is supported by only {self.participation[number]:.1f} of {self.n_points} points, "
             f"mostly {named_points(points, place)}"
             for number, points in self.carriers.items()
         ]
@@ -64,10 +64,10 @@ class Diagnosis:
         suspects = set(self.isolated.tolist()).union(*(points.tolist() for points in self.carriers.values()))
         share = math.ceil(1000.0 * (len(suspects) + 1e-9) / self.n_points) / 1000.0
         return OutlierWarning(
-            f"{'; '.join(parts)}. The map may show these points and little else. Look at them; if they are broken or "
-            f"do not belong here, leave them out with ",
+            f"{'; '.join(parts)}. The map may describe little besides these points. Inspect them; if they are "
+            "artefacts, drop them with ",
             Named("outliers", share),
-            ". If they are meant, sample more of their kind or pass a larger epsilon",
+            ". If they are genuine, sample that region more or use a larger epsilon",
         )
 
 
