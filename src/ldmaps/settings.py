@@ -125,7 +125,10 @@ _COMMON = (
         "metric",
         "euclidean",
         words=("rmsd", "euclidean", "scaled", "hamming", "earth_mover", "periodic", "precomputed"),
-    ).shown("--metric", "distance (rmsd for trajectories, euclidean for tables)"),
+    ).shown(
+        "--metric",
+        "distance (default: rmsd for trajectories, scaled for tables with column names, otherwise euclidean)",
+    ),
     Setting(
         "epsilon",
         "bulk",
@@ -135,8 +138,8 @@ _COMMON = (
         words=("bulk", "connected", "coifman"),
     ).shown(
         "--epsilon E",
-        "bandwidth, a squared distance: a number, 'bulk' (reaches 0.5 %% of the points from a typical one; the "
-        "default), 'connected' (the smallest that joins all points, the paper's) or 'coifman'",
+        "bandwidth, a squared distance: a number, 'bulk' (a typical point reaches 0.5 %% of all points; the "
+        "default), 'connected' (the smallest that connects all points, as in the paper) or 'coifman'",
     ),
     Setting(
         "outliers",
@@ -156,11 +159,11 @@ _COMMON = (
 )
 _OF_LANDMARKS = (
     Setting("landmarks", "kmedoids", words=("kmedoids", "pst", "uniform", "farthest")).shown(
-        "--landmarks", "how landmarks are chosen (kmedoids)"
+        "--landmarks", "how landmarks are selected (kmedoids)"
     ),
     Setting(
         "n_landmarks", None, "a whole number of at least 2", int, low=2, may_be_none=True, letter="-m"
-    ).shown("--n-landmarks M", "number of landmarks, where --tolerance does not find it (400)"),
+    ).shown("--n-landmarks M", "number of landmarks, unless --tolerance is given (400)"),
     Setting(
         "tolerance",
         None,
@@ -176,18 +179,18 @@ _OF_LANDMARKS = (
         "extension", "auto", '"auto" or one of "distilled", "nystrom"', words=("auto", "distilled", "nystrom")
     ).shown(
         "--extension",
-        "how points between landmarks get coordinates (distilled with --tolerance, else nystrom)",
+        "how new points are projected onto the map (distilled with --tolerance, else nystrom)",
     ),
     Setting(
         "calibration",
         0.2,
-        "the share of points that landmarks are not chosen from, from 0 (none) to 0.5",
+        "the fraction of points held out for calibration, from 0 (none) to 0.5",
         float,
         low=0,
         high=0.5,
     ).shown(
         "--calibration SHARE",
-        "choose no landmarks from this share of the points, which tell how often alarms are false (0.2; 0: none)",
+        "fraction of points held out to calibrate the p-values of alarms (0.2; 0 disables)",
     ),
 )
 _OF_EXACT_MAPS = (
@@ -203,11 +206,11 @@ _OF_LIMITS = (
     Setting("memory", 4e9, "a number of bytes of at least 0", float, low=0),
     Setting("max_passes", None, "a whole number of at least 0", int, low=0, may_be_none=True).shown(
         "--max-passes P",
-        "how often the fit may go over all pairs of points when the N x N matrix does not fit into memory; 0 "
-        "learns from a map of many more landmarks instead (20, fewer above 100,000 points)",
+        "maximum number of passes over all pairs of points when the N x N matrix does not fit into memory; 0 "
+        "learns from a map with many more landmarks instead (20, fewer above 100,000 points)",
     ),
     Setting("resume", None).shown(
-        "--resume FILE", "keep the state of the passes in FILE, and resume an interrupted fit from it"
+        "--resume FILE", "save the state of the passes to FILE; run the same command again to resume"
     ),
 )
 _FURTHER = (
@@ -215,7 +218,7 @@ _FURTHER = (
         "alpha", 0.0, "between 0 (density kept, the paper's) and 1 (removed)", float, low=0, high=1
     ).shown("--alpha A", "density normalisation, 0 to 1 (0)"),
     Setting("t", 0.0, "0 (the paper's diffusion time) or more", float, low=0).shown(
-        "--diffusion-time T", "diffusion time (0)"
+        "--diffusion-time T", "diffusion time t: scale coordinates by lambda^t (0)"
     ),
     Setting(
         "limits",

@@ -109,9 +109,9 @@ def heavy_atoms(trajectory):
 def test_mistakes_are_explained(folder, tmp_path, capsys):
     path = str(folder / "map.ldm")
     assert main(["correlate", path, *inputs(folder), "--data", "x.csv"]) == 1
-    assert "name trajectories or --data, not both" in capsys.readouterr().err
+    assert "give trajectories or --data, not both" in capsys.readouterr().err
     assert main(["correlate", path, "--reference", "x.pdb"]) == 1
-    assert "are about frames; name the trajectories" in capsys.readouterr().err
+    assert "-o and --reference require a trajectory" in capsys.readouterr().err
     ldmaps.load(path).save(tmp_path / "small.ldm", include_embedding=False)
     assert main(["basins", str(tmp_path / "small.ldm")]) == 1
     assert "holds no training points; embed frames" in capsys.readouterr().err

@@ -14,7 +14,7 @@ import pytest
 from written_trajectories import mdtraj_trajectory
 
 from ldmaps import LandmarkDiffusionMap, load
-from ldmaps.cli import build_parser, main
+from ldmaps.cli import build_parser, main, parse
 from ldmaps.cli.options import fit_settings
 from ldmaps.cli.session import guarded, in_flags
 from ldmaps.datasets import swiss_roll
@@ -51,17 +51,44 @@ def test_inputs_may_stand_before_and_after_options(files, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("command", "unknown"),
+    ("command", "message"),
     [
-        (("embed", "map.ldm", "a.xtc", "--tpo", "t.pdb", "-o", "psi.csv"), "--tpo"),
-        (("info", "map.ldm", "other.ldm"), "other.ldm"),
-        (("stream", "map.ldm", "a.csv", "b.csv"), "b.csv"),
+        (("embed", "map.ldm", "a.xtc", "-z", "t.pdb", "-o", "psi.csv"), "unknown option -z"),
+        (("info", "map.ldm", "other.ldm"), "unexpected argument other.ldm"),
+        (("stream", "map.ldm", "a.csv", "b.csv"), "unexpected argument b.csv"),
     ],
 )
-def test_what_is_left_over_is_an_error_of_the_command(capsys, command, unknown):
+def test_what_is_left_over_is_an_error_of_the_command(capsys, command, message):
     assert run(*command) == 2
-    said = capsys.readouterr().err
-    assert f"ldmaps {command[0]}: error: unrecognized arguments: {unknown}" in said
+    assert f"ldmaps {command[0]}: error: {message}\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        # Neither an input nor -o is given, but the misspelled option is what the user has to correct.
+        (("fit", "--tolerence", "1"), "unknown option --tolerence; did you mean --tolerance?"),
+        (
+            ("fit", "a.csv", "--tolerence=1", "-o", "x.ldm"),
+            "unknown option --tolerence; did you mean --tolerance?",
+        ),
+        (("embed", "map.ldm", "a.xtc", "--tpo", "t.pdb"), "unknown option --tpo; did you mean --top?"),
+        (("info", "map.ldm", "--zzzz"), "unknown option --zzzz"),
+    ],
+)
+def test_a_misspelled_option_suggests_the_nearest_one(capsys, command, message):
+    assert run(*command) == 2
+    assert f"ldmaps {command[0]}: error: {message}\n" in capsys.readouterr().err
+
+
+def test_a_misspelled_option_of_no_command(capsys):
+    assert run("--verson") == 2
+    assert "ldmaps: error: unknown option --verson; did you mean --version?" in capsys.readouterr().err
+
+
+def test_options_may_be_shortened_and_inputs_may_follow_two_dashes():
+    arguments = parse(["fit", "--toler", "1", "-o", "x.ldm", "--", "--odd.csv"])
+    assert (arguments.tolerance, arguments.inputs) == (1.0, ["--odd.csv"])
 
 
 @pytest.mark.parametrize("command", ["fit", "embed", "stream", "watch", "report", "plan"])
@@ -80,7 +107,7 @@ def test_a_second_topology_is_refused(files, capsys, command):
         (("-m", 400), "--n-landmarks 400 is more than the 300 points"),
         (("-m", 20, "--components", 30), "--components 30 needs at least 31 landmarks"),
         (("-m", 20, "--drop-outliers", 0.7), "share of points"),
-        (("--select", "name CA"), "--select is about trajectories"),
+        (("--select", "name CA"), "--select applies to trajectories"),
         (("--start", 5, "--stop", 3), "--stop 3 leaves no frame after --start 5"),
     ],
 )

@@ -330,7 +330,7 @@ def test_wrong_kinds_of_input(roll_map, roll_files, files, tmp_path, capsys):
     output = ["-o", tmp_path / "out.csv"]
     mixed = complaint(capsys, "fit", roll_files / "roll.csv", files["xtc"], *output)
     assert "give inputs of one kind" in mixed
-    assert "--select is about trajectories" in complaint(
+    assert "--select applies to trajectories" in complaint(
         capsys, "fit", roll_files / "roll.csv", "--select", "all", *output
     )
     assert "choose one of points, other with --array" in complaint(

@@ -128,7 +128,7 @@ def test_no_scheduler_and_parts_without_workers_are_one_line(run, tmp_path, monk
     assert "no Dask scheduler answers at tcp://127.0.0.1:9" in error
     assert error.count("\n") == 1
     assert main([*command, "--parts"]) == 1
-    assert "--parts are written by workers" in capsys.readouterr().err
+    assert "--parts requires --workers N" in capsys.readouterr().err
     assert os.listdir(tmp_path) == []
 
 

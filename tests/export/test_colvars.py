@@ -21,7 +21,7 @@ from ldmaps.metrics import RMSD
 from ldmaps.metrics.base import squared_matrix
 
 #: Many of these maps change in transitions alone, which an export warns of; tests/export/test_hills.py has its test.
-pytestmark = pytest.mark.filterwarnings("ignore:.*within one width of a hill:ldmaps.errors.LdmapsWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.*within one hill width:ldmaps.errors.LdmapsWarning")
 
 #: nm per unit of length.
 LENGTH = {"real": 0.1, "metal": 0.1, "lj": 0.1}
@@ -270,16 +270,20 @@ run {steps}
 
 
 def test_what_colvars_cannot_compute_is_refused(aligned, frames, tmp_path):
-    with pytest.raises(InvalidInputError, match="Colvars, whose fits have no weights; use to=.plumed"):
+    with pytest.raises(
+        InvalidInputError, match="Colvars, whose superposition has no weights; use to=.plumed"
+    ):
         export_map(aligned, tmp_path, "colvars", atoms=range(22), units="real")
     many = LandmarkDiffusionMap(2, metric=RMSD(), n_landmarks=31, extension="distilled").fit(frames)
     many.units_ = "nm"
     with pytest.raises(InvalidInputError, match="31 landmarks, and Colvars needs minutes.*tolerance"):
         export_map(many, tmp_path, "colvars", atoms=range(22), units="real")
-    with pytest.raises(InvalidInputError, match="must know the engine's units, got None.*units=.real"):
+    with pytest.raises(InvalidInputError, match="needs the units of the engine, got None.*units=.real"):
         export_map(many, tmp_path, "colvars", atoms=range(22))
     line = np.concatenate([frames[:1] * scale for scale in np.linspace(1, 1.5, 200)])
     narrow = LandmarkDiffusionMap(2, 1e-5, metric=RMSD(), n_landmarks=30).fit(line)
     narrow.units_ = "nm"
-    with pytest.raises(InvalidInputError, match="so far apart for the map's width that weights span exp"):
+    with pytest.raises(
+        InvalidInputError, match="too narrow for the number range of Colvars: weights span exp"
+    ):
         export_map(narrow, tmp_path, "colvars", atoms=range(22), units="real")

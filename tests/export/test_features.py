@@ -11,7 +11,7 @@ from ldmaps.export import check_export
 from ldmaps.metrics import Features
 
 #: Many of these maps change in transitions alone, which an export warns of; tests/export/test_hills.py has its test.
-pytestmark = pytest.mark.filterwarnings("ignore:.*within one width of a hill:ldmaps.errors.LdmapsWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.*within one hill width:ldmaps.errors.LdmapsWarning")
 
 KINDS = {
     "torsions": {"dihedrals": [[4, 6, 8, 14], [6, 8, 14, 16]]},

@@ -18,7 +18,7 @@ from ldmaps.export.definition import engine_atoms
 from ldmaps.inputs import open as open_points
 
 #: Many of these maps change in transitions alone, which an export warns of; tests/export/test_hills.py has its test.
-pytestmark = pytest.mark.filterwarnings("ignore:.*within one width of a hill:ldmaps.errors.LdmapsWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.*within one hill width:ldmaps.errors.LdmapsWarning")
 
 
 def command(*arguments, folder=None):
@@ -103,7 +103,7 @@ def test_names_that_several_atoms_have_are_refused(files):
     one.stack(one).save(str(files / "two.pdb"))
     two = mdtraj.load(str(files / "two.pdb")).topology
     with pytest.raises(
-        InvalidInputError, match="ACE1-CH3 is atom 0 and atom 22, .*so names do not tell which"
+        InvalidInputError, match="ACE1-CH3 is atom 0 and atom 22, .*so matching by name is ambiguous"
     ):
         engine_atoms(model, two, None, None)
     assert engine_atoms(model, two, "chainid 1", None).numbers.min() == 23
@@ -196,7 +196,9 @@ def test_a_run_without_common_times_is_compared_in_order_or_refused(files, run, 
     (tmp_path / "one").write_text("#! FIELDS time psi2\n0 1\n")
     with pytest.raises(InvalidInputError, match="has no column psi3"):
         check_export([tmp_path / "one"], **settings)
-    with pytest.raises(InvalidInputError, match="only a map of frames is compared with a trajectory"):
+    with pytest.raises(
+        InvalidInputError, match="only a map fitted on frames can be checked against a trajectory"
+    ):
         check_export(printed("step", psi, "step"), traj="run.xtc")
     settings["top"] = renumbered(files, "reversed.pdb", 0, order=[*range(22)][::-1])
     mdtraj = pytest.importorskip("mdtraj")
@@ -215,7 +217,7 @@ def test_a_run_without_common_times_is_compared_in_order_or_refused(files, run, 
 
 
 def test_a_map_that_does_not_know_its_atoms_asks_for_them(plain, tmp_path):
-    with pytest.raises(InvalidInputError, match="does not know which atoms.*top=.*select=.*atoms="):
+    with pytest.raises(InvalidInputError, match="does not record which atoms.*top=.*select=.*atoms="):
         plain.export(tmp_path, "plumed")
 
 
@@ -225,7 +227,7 @@ def test_a_map_without_a_unit_is_refused_but_in_its_own(frames, tmp_path):
         model.export(tmp_path, "plumed", atoms=range(22))
     assert (model.export(tmp_path, "plumed", atoms=range(22), units="lj") / "map.pdb").exists()
     with pytest.raises(
-        InvalidInputError, match="an export to plumed must know the engine's units, got 'real'"
+        InvalidInputError, match="an export to plumed needs the units of the engine, got 'real'"
     ):
         model.export(tmp_path, "plumed", atoms=range(22), units="real")
 
@@ -242,7 +244,7 @@ def test_what_has_no_gradient_cannot_be_exported(metric, tmp_path):
         points = np.linalg.norm(points[:, None] - points, axis=2)
     model = LandmarkDiffusionMap(1, 50.0, metric=metric, n_landmarks=20).fit(points)
     with pytest.raises(
-        InvalidInputError, match="cannot be exported: its distance has no gradient.*fit a map with RMSD"
+        InvalidInputError, match="has no gradient, .* cannot be exported .*fit the map with RMSD"
     ):
         model.export(tmp_path, "plumed")
     assert list(tmp_path.iterdir()) == []
@@ -256,14 +258,14 @@ def test_columns_need_names_that_engines_take(periodic, tmp_path):
     for names in (["a b", "c"], ["psi2", "c"], ["map_e1", "c"]):
         with pytest.raises(InvalidInputError, match=f"none of away, .*psi2.*; got {names[0]}, c"):
             periodic.export(tmp_path, "plumed", names=names)
-    with pytest.raises(InvalidInputError, match="components must be given.*define_columns"):
+    with pytest.raises(InvalidInputError, match="give the components .*define_columns"):
         periodic.export(tmp_path, "colvars", names=["a", "b"], units="real")
-    with pytest.raises(InvalidInputError, match="of a table, which has no atoms"):
+    with pytest.raises(InvalidInputError, match="on a table, which has no atoms"):
         periodic.export(tmp_path, "plumed", names=["a", "b"], atoms=[1, 2])
 
 
 def test_frames_have_no_columns(plain, tmp_path):
-    with pytest.raises(InvalidInputError, match="of frames, which have no columns"):
+    with pytest.raises(InvalidInputError, match="on frames, which have no columns"):
         plain.export(tmp_path, "plumed", atoms=range(22), names=["a"])
     with pytest.raises(InvalidInputError, match='must be "plumed" or "colvars", got .gromacs'):
         plain.export(tmp_path, "gromacs", atoms=range(22))
@@ -343,6 +345,6 @@ def test_faults_of_an_engines_output_are_named(plain, tmp_path):
     with pytest.raises(InvalidInputError, match="psi2 is nan in row 0"):
         check_export([folder / "COLVAR"])
     with pytest.raises(
-        InvalidInputError, match="of frames, so the run's own are needed: name them with traj="
+        InvalidInputError, match="on frames, so the check needs the frames of the run: give them with traj="
     ):
         check_export([folder / "COLVAR"], model=plain)

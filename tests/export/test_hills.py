@@ -43,7 +43,7 @@ def test_a_step_gets_narrow_hills_and_a_warning(sharp, tmp_path):
     near = (psi - ends.min() < hills.widths[0]) | (ends.max() - psi < hills.widths[0])
     assert hills.at_ends[0] == pytest.approx(near.mean())
     definition = "a: DISTANCE ATOMS=1,2\nb: DISTANCE ATOMS=1,3"
-    with pytest.warns(LdmapsWarning, match="% of the map's points are within one width of a hill"):
+    with pytest.warns(LdmapsWarning, match="% of the map's points are within one hill width"):
         folder = sharp.export(tmp_path, "plumed", names=["a", "b"], define_columns=definition)
     text = (folder / "plumed.dat").read_text()
     assert f"SIGMA={hills.widths[0]:.4g} " in text

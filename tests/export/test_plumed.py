@@ -16,7 +16,7 @@ from ldmaps.export.plumed import coded_serial, filled
 from ldmaps.metrics.base import squared_matrix
 
 #: Many of these maps change in transitions alone, which an export warns of; tests/export/test_hills.py has its test.
-pytestmark = pytest.mark.filterwarnings("ignore:.*within one width of a hill:ldmaps.errors.LdmapsWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.*within one hill width:ldmaps.errors.LdmapsWarning")
 
 #: Eight characters per place leave errors of 5e-7 Å.
 ROUNDING = 2e-6
@@ -222,7 +222,7 @@ def test_atoms_far_apart_in_the_list_are_named(frames, tmp_path):
     spread[:, 11:] += [2.0, 0, 0]
     model = fitted(RMSD(), spread)
     with pytest.warns(
-        LdmapsWarning, match=r"up to \d.* nm apart; PLUMED makes molecules whole along that list"
+        LdmapsWarning, match=r"up to \d.* nm apart; PLUMED makes molecules whole in this order"
     ):
         folder = export_map(model, tmp_path / "out", "plumed", atoms=range(22))
     assert "a periodic box must be wider than twice that" in (folder / "README.md").read_text()

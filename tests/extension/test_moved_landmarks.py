@@ -72,7 +72,7 @@ def test_scales_say_how_far_a_move_is(name):
 def test_points_of_other_metrics_have_no_positions():
     metric = Hamming()
     assert not metric.is_differentiable
-    with pytest.raises(GradientError, match="cannot be moved"):
+    with pytest.raises(GradientError, match="landmarks cannot be optimised"):
         metric.places(metric.prepare(np.eye(4)))
 
 

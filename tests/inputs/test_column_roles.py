@@ -251,7 +251,7 @@ def test_the_time_can_be_named_or_left_out(tmp_path):
     assert ldmaps.inputs.open(path, columns=["flow"], time="none").read().times is None
     with pytest.raises(InvalidInputError, match="has no column 'hour'; its columns are: time, flow"):
         ldmaps.inputs.open(path, time="hour")
-    with pytest.raises(InvalidInputError, match=r"column 'flow' .* cannot be a feature and the time"):
+    with pytest.raises(InvalidInputError, match=r"column 'flow' .* cannot be both a feature and the time"):
         ldmaps.inputs.open(path, columns=["flow"], time="flow")
 
 

@@ -134,11 +134,11 @@ def test_titles_that_their_marks_do_not_count(opened):
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (header(magic=b"VELD") + frames(), "no coordinates, or no DCD file"),
-        (header(atoms=0) + frames(), "a header of 0 atoms"),
-        (header(atoms=-1) + frames(), "a header of -1 atoms"),
+        (header(magic=b"VELD") + frames(), "not that of a DCD file with coordinates"),
+        (header(atoms=0) + frames(), "the DCD header gives 0 atoms"),
+        (header(atoms=-1) + frames(), "the DCD header gives -1 atoms"),
         (header(fixed=ATOMS) + frames(), "7 of them fixed"),
-        (b"no trajectory at all", "no DCD file begins there"),
+        (b"no trajectory at all", "the file does not begin with a DCD header"),
     ],
 )
 def test_headers_of_other_files(opened, data, reason):
@@ -150,21 +150,21 @@ def test_headers_of_other_files(opened, data, reason):
 def test_a_record_longer_than_any_or_shorter_than_nothing(opened, length):
     damaged = bytearray(header() + frames())
     struct.pack_into("<i", damaged, 84 + 8, length)
-    with pytest.raises(ValueError, match=f"a record of {length} bytes"):
+    with pytest.raises(ValueError, match=f"an invalid length of {length} bytes"):
         opened(bytes(damaged))
 
 
 def test_marks_around_a_record_must_agree(opened):
     damaged = bytearray(header() + frames())
     struct.pack_into("<i", damaged, 84 + 4, 83)
-    with pytest.raises(ValueError, match="marks that differ|a record of"):
+    with pytest.raises(ValueError, match="marks that differ|an invalid length of"):
         opened(bytes(damaged))
 
 
 def test_moving_atoms_must_be_atoms(opened):
     damaged = bytearray(header(fixed=2) + frames(fixed=2))
     struct.pack_into("<i", damaged, len(header(fixed=2)) - 8, ATOMS + 1)
-    with pytest.raises(ValueError, match="moving atoms that are none"):
+    with pytest.raises(ValueError, match="invalid list of free atoms"):
         opened(bytes(damaged))
 
 

@@ -115,10 +115,10 @@ def test_several_tables_have_the_same_columns(folder):
 
 def test_settings_of_the_other_kind_are_refused(folder, files):
     for name in ("top", "select"):
-        with pytest.raises(InvalidInputError, match=rf"{name} is about trajectories"):
+        with pytest.raises(InvalidInputError, match=rf"{name} applies to trajectories"):
             ldmaps.inputs.open(folder / "roll.csv", **{name: "all"})
     for name in ("columns", "array"):
-        with pytest.raises(InvalidInputError, match=rf"{name} is about tables"):
+        with pytest.raises(InvalidInputError, match=rf"{name} applies to tables"):
             ldmaps.inputs.open(files["h5"], **{name: "x"})
     with pytest.raises(InvalidInputError, match="is a table and .* a trajectory; give inputs of one kind"):
         ldmaps.inputs.open([folder / "roll.csv", files["h5"]])

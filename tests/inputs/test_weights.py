@@ -94,7 +94,7 @@ def test_one_row_per_point_in_order(files, tmp_path, suffix):
         path.write_text("\n".join([*(["w"] if suffix == "csv" else []), *map(repr, given.tolist())]))
     np.testing.assert_array_equal(opened(files, weights=str(path)).read().weights, given)
     with pytest.raises(
-        InvalidInputError, match=r"101 rows for 51 points, and nothing says .* file and frame"
+        InvalidInputError, match=r"\(101 rows\) cannot be matched to 51 points.* file and frame"
     ):
         opened(files, weights=str(path), stride=2).read()
 
@@ -138,7 +138,7 @@ def test_a_column_of_the_table_is_no_feature(tmp_path):
 
 def test_mistakes_are_explained(files, colvar, tmp_path):
     with pytest.raises(
-        InvalidInputError, match=r"column metad.rbias .* energy of a bias by its name.*kt=2.494"
+        InvalidInputError, match=r"column metad.rbias .* holds bias energies by its name.*kt=2.494"
     ):
         opened(files, weights=f"{colvar}:metad.rbias")
     with pytest.raises(InvalidInputError, match=r"several columns \(time, phi, metad.rbias\); name the one"):
@@ -147,12 +147,12 @@ def test_mistakes_are_explained(files, colvar, tmp_path):
         opened(files, weights=f"{colvar}:nope", kt=KT)
     with pytest.raises(InvalidInputError, match="there is no file 'missing' with weights"):
         opened(files, weights="missing")
-    with pytest.raises(InvalidInputError, match=r"kt=2.494 is about weights"):
+    with pytest.raises(InvalidInputError, match=r"kt=2.494 is used only with weights"):
         opened(files, kt=KT)
     with pytest.raises(InvalidInputError, match=r"kt must be a number above 0"):
         opened(files, weights=f"{colvar}:metad.rbias", kt=-1.0)
     np.save(tmp_path / "w.npy", np.linspace(-1, 1, 101))
-    with pytest.raises(InvalidInputError, match=r"must not be negative, got -1; of the energy of a bias"):
+    with pytest.raises(InvalidInputError, match=r"must not be negative, got -1; if these are bias energies"):
         opened(files, weights=str(tmp_path / "w.npy")).read()
     np.save(tmp_path / "w.npy", np.where(np.arange(101) == 7, np.nan, 1.0))
     with pytest.raises(InvalidInputError, match=r"row 7: nan is not finite"):
@@ -179,9 +179,7 @@ def test_rows_without_file_names_are_matched_by_frame_where_there_is_one_file(tm
     # Of several files frames alone do not say which is meant; rows are then in the order of the points.
     np.save(tmp_path / "more.npy", rows)
     paths = [tmp_path / "rows.npy", tmp_path / "more.npy"]
-    with pytest.raises(
-        InvalidInputError, match="20 rows for 40 points, and nothing says which belong together"
-    ):
+    with pytest.raises(InvalidInputError, match=r"\(20 rows\) cannot be matched to 40 points"):
         ldmaps.inputs.open(paths, weights=given).read()
     # A frame that has no row is named.
     (tmp_path / "weights.csv").write_text("\n".join(["frame,weight", *lines[:-1]]))

@@ -205,7 +205,7 @@ def test_a_restart_inside_a_window_repeats_and_loses_nothing(model, tmp_path, ev
     assert (tmp_path / "psi.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
     numbers = pd.read_csv(tmp_path / "psi.csv")["number"]
     np.testing.assert_array_equal(numbers, by_hand(ROWS[:59], 6, 2, [(0, 30), (30, 59)])[1])
-    with pytest.raises(InvalidInputError, match="begun with every 2-th window; go on with step=2"):
+    with pytest.raises(InvalidInputError, match="begun with every 2-th window; resume with step=2"):
         StreamEmbedder(model, step=1).run(
             tmp_path / "rows.csv", [OutputFile(tmp_path / "psi.csv")], checkpoint=tmp_path / "c"
         )
@@ -242,9 +242,15 @@ def test_fit_embed_and_stream_agree(tmp_path, monkeypatch, capsys):
     [
         ("fit rows.csv --window 1 -o x.ldm", "whole number of at least 2"),
         ("fit rows.csv --window 500 -o x.ldm", "400 rows, but nowhere 500 in a row without a gap"),
-        ("fit rows.csv --window 4 -s 2 -o x.ldm", "with --step 2, not some of the rows with --stride 2"),
-        ("embed map.ldm rows.csv -s 2 -o x.csv", "not some of the rows with --stride 2"),
-        ("fit rows.csv --step 2 -o x.ldm", "--step 2 is of windows, which there are none of"),
+        (
+            "fit rows.csv --window 4 -s 2 -o x.ldm",
+            "--stride 2 cannot be combined with windows, which are cut from consecutive rows; use --step 2",
+        ),
+        ("embed map.ldm rows.csv -s 2 -o x.csv", "--stride 2 cannot be combined with windows"),
+        (
+            "fit rows.csv --step 2 -o x.ldm",
+            "--step 2 requires windows, but these are single rows; fit with --window",
+        ),
         ("embed map.ldm one.csv -o x.csv", "one.csv has no column 'pressure'"),
         ("embed map.ldm one.npy -o x.csv", "rows of shape (1,), but the map is of windows of 2 columns"),
         ("embed map.ldm rows.csv --workers 2 -o x.csv", "leave out --workers"),

@@ -143,7 +143,7 @@ def test_periodic_variables_are_wrapped():
 def test_few_effective_frames_are_warned_of(run):
     _, metadynamics, _ = run
     values = np.append(np.full(100, -2.2), -1.0)
-    with pytest.warns(AccuracyWarning, match=r"weights of 101 frames rest on 1\.\d of them"):
+    with pytest.warns(AccuracyWarning, match=r"effective sample size is only 1\.\d of 101 frames"):
         weights = metadynamics_weights(values, metadynamics)
     assert effective_number(weights) < 2
 
@@ -152,7 +152,7 @@ def test_bad_input_is_explained(run, tmp_path):
     frames, metadynamics, _ = run
     with pytest.raises(InvalidInputError, match="one column per variable"):
         metadynamics_weights(frames, metadynamics)
-    with pytest.raises(InvalidInputError, match="neither its variables nor its temperature"):
+    with pytest.raises(InvalidInputError, match="has no variables and no temperature"):
         metadynamics_weights(frames[:, 0], np.zeros(101))
     with pytest.raises(InvalidInputError, match=r"grid of \(50,\), but the variables one of \(101,\)"):
         metadynamics_weights(frames[:, 0], np.zeros(50), [variable()], 300)

@@ -77,7 +77,7 @@ def test_memberships_are_feasible_on_the_landmarks(landscape):
 def test_more_basins_than_there_are_is_said(landscape):
     count, model, _ = landscape
     with pytest.raises(
-        InvalidInputError, match=f"does not show {count + 1} basins: .* could not be entered at 0.85"
+        InvalidInputError, match=f"does not resolve {count + 1} basins: .* in its core at 0.85"
     ):
         learn_basins(model, count + 1, enter=0.85)
 

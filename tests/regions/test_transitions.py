@@ -82,7 +82,7 @@ def test_the_first_region_that_holds_a_point_is_its_label():
     [
         ([0, 2], {}, "0 to 1 for 2 regions, got 0 to 2"),
         ([0, 1], {"times": [1.0]}, "one value per label"),
-        ([0, 1], {"times": [1.0, 0.0]}, "times go back within a trajectory"),
+        ([0, 1], {"times": [1.0, 0.0]}, "times decrease within a trajectory"),
     ],
 )
 def test_mistakes_are_explained(labels, settings, message):

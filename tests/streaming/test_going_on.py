@@ -61,7 +61,7 @@ def test_a_trajectory_goes_on_as_it_was_begun(tmp_path, first_follows):
 
     run(mapped, source(first_follows), tmp_path, max_records=4)
     before = (tmp_path / "psi.csv").read_bytes()
-    with pytest.raises(SourceError, match="go on in the same way"):
+    with pytest.raises(SourceError, match="resume in the same way"):
         run(mapped, source(not first_follows), tmp_path)
     assert (tmp_path / "psi.csv").read_bytes() == before
     run(mapped, source(first_follows), tmp_path)

@@ -323,7 +323,7 @@ def test_a_server_that_stays_away_is_given_up(own_server):
     try:
         assert len(source.poll(60, 1.0)) == 10
         own_server.kill()
-        with pytest.raises(SourceError, match="could not be made again for 0.2 s"):
+        with pytest.raises(SourceError, match="could not be restored within 0.2 s"):
             poll_often(source)
     finally:
         source.close()
@@ -513,7 +513,7 @@ def test_a_sink_gives_up_too(own_server):
     try:
         sink.write(embedded_of(part))
         own_server.kill()
-        with pytest.raises(SinkError, match="could not be made again"):
+        with pytest.raises(SinkError, match="could not be restored within"):
             sink.write(embedded_of(part))
     finally:
         sink.close()

@@ -97,7 +97,9 @@ def test_a_box_is_written_with_all_atoms_times_and_boxes(folder, model, suffix, 
 def test_nothing_is_left_where_writing_fails(folder, model):
     picks = picked([str(folder / "a.trr")], [0, 0], [5, 500])
     before = sorted(os.listdir(folder))
-    with pytest.raises(InvalidInputError, match=r"a.trr has 100 frames, 0 to 99, and no frame 500"):
+    with pytest.raises(
+        InvalidInputError, match=r"frame 500 is out of range for .*a.trr \(100 frames, 0 to 99\)"
+    ):
         picks.write(str(folder / "never.xtc"), folder / "top.pdb")
     assert sorted(os.listdir(folder)) == before
 
@@ -123,7 +125,7 @@ def test_a_disk_that_becomes_full_is_an_error(tmp_path, suffix, room):
     resource.setrlimit(resource.RLIMIT_FSIZE, (min(int(size * room), size - 1), hard))
     try:
         with pytest.raises(
-            (InvalidInputError, OSError), match=rf"full.{suffix} could not be written \(.*make room"
+            (InvalidInputError, OSError), match=rf"full.{suffix} could not be written \(.*free disk space"
         ):
             write()
     finally:

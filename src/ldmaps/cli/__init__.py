@@ -22,18 +22,18 @@ __all__ = ["main"]
 #: all of them if it is empty), add_options and run.
 COMMANDS = {
     "fit": "learn a map from trajectories or tables",
-    "embed": "place new frames or rows on a map",
+    "embed": "project new frames or rows onto a map",
     "report": "write a page that shows a map",
     "plot": "draw a map as PNG, SVG or PDF",
     "basins": "find metastable basins, their populations and dwell times",
-    "correlate": "say what the coordinates of a map follow",
+    "correlate": "correlate map coordinates with observables (Rg, RMSD, your columns)",
     "frames": "write the frames of a part of the map",
-    "stream": "place records on a map as they arrive",
-    "watch": "place records on a map as they arrive, and show them on a live page",
-    "absorb": "extend a map by what a stream found outside of it",
+    "stream": "project records onto a map as they arrive",
+    "watch": "project records onto a map as they arrive, and show them on a live page",
+    "absorb": "extend a map with records that a stream found outside it",
     "export": "write a map for GROMACS, LAMMPS, NAMD or Amber",
-    "info": "print what a model file holds",
-    "plan": "predict memory and time of a fit on this machine",
+    "info": "print the contents of a model file",
+    "plan": "predict the memory and time of a fit on this machine",
     "demo": "map a molecule that ships with ldmaps, and draw it",
     "completion": "print a completion script for a shell",
 }
@@ -42,20 +42,20 @@ EXIT_CODES = """\
 exit status:
   0    done
   1    the data, a file or a setting is at fault; the message says what to do
-  2    the command line is not understood
-  3    a fault in ldmaps itself (please report it, with the output of --debug)
-  4    an event that ldmaps stream --exit-on waited for
+  2    the command line is not valid
+  3    an internal error of ldmaps (please report it, with the output of --debug)
+  4    an event of ldmaps stream --exit-on happened
   5    done, but fewer than 1 % of the points are inside the map
   130  interrupted with Ctrl-C; 143 terminated; 141 stdout was closed
 """
 
 GREETING = """\
-ldmaps learns the coordinates that trajectories or tables follow, and places
-new frames on them in microseconds.
+ldmaps learns collective coordinates from trajectories or tables, and projects
+new frames onto them in microseconds.
 
-  ldmaps demo --files try                       something to try it on
+  ldmaps demo --files try                       write example data
   ldmaps fit traj.xtc -t top.pdb --tolerance 1 -o map.ldm
-  ldmaps report map.ldm                         look at it: writes map.html
+  ldmaps report map.ldm                         view the map: writes map.html
   ldmaps embed map.ldm new.xtc -t top.pdb -o psi.csv
 
 ldmaps --help lists all commands, and ldmaps COMMAND --help explains one.
@@ -161,6 +161,8 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     argv = sys.argv[1:] if argv is None else argv
     named = next((text for text in argv if not text.startswith("-")), "")
     parser = build_parser(COMMANDS if named == "completion" else (named,))
+    # argparse would first miss what is required, for it takes the value of a misspelled option for an input.
+    _check_options(parser, named, argv)
     arguments, left_over = parser.parse_known_args(argv)
     if arguments.command is None and not left_over:
         print(GREETING, end="")
@@ -175,8 +177,35 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
             return arguments
     if left_over:
         command = getattr(arguments, "command_parser", parser)
-        command.error(f"unrecognized arguments: {' '.join(unknown or left_over)}")
+        command.error(
+            _unknown_option(command, unknown[0]) if unknown else f"unexpected argument {left_over[0]}"
+        )
     return arguments
+
+
+def _check_options(parser: argparse.ArgumentParser, named: str, argv: Sequence[str]) -> None:
+    """End with status 2 at a long option that neither the named command nor ``ldmaps`` itself has."""
+    command = parser.get_default("commands").get(named, parser)
+    known = [*parser._option_string_actions, *command._option_string_actions]
+    for text in argv:
+        if text == "--":  # all that follows are inputs
+            return
+        option = text.partition("=")[0]
+        # argparse takes the beginning of an option's name for the option, and text with a space for an input.
+        if (
+            option.startswith("--")
+            and " " not in option
+            and not any(name.startswith(option) for name in known)
+        ):
+            command.error(_unknown_option(command, option))
+
+
+def _unknown_option(command: argparse.ArgumentParser, option: str) -> str:
+    """Return the message about an option that a command does not have, with the most similar one that it has."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(option, list(command._option_string_actions), n=1)
+    return f"unknown option {option}" + (f"; did you mean {close[0]}?" if close else "")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

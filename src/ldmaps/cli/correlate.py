@@ -1,4 +1,4 @@
-"""``ldmaps correlate``: say what the coordinates of a map follow."""
+"""``ldmaps correlate``: correlate the coordinates of a map with observables."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def run(arguments: argparse.Namespace) -> None:
     from ldmaps.views.own_points import PointsOfMap
 
     if arguments.inputs and arguments.data is not None:
-        raise InvalidInputError("name trajectories or --data, not both")
+        raise InvalidInputError("give trajectories or --data, not both")
     if not arguments.inputs and (arguments.output is not None or arguments.reference is not None):
-        raise InvalidInputError("-o and --reference are about frames; name the trajectories")
+        raise InvalidInputError("-o and --reference require a trajectory; give one, or leave them out")
     model = opened_map(arguments)
     points = _measured(arguments, model) if arguments.inputs else PointsOfMap.of(model, arguments.data)
     columns = points.numbers()

@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int | None:
     check_output(arguments.output, arguments.force, is_folder=arguments.parts)
     if arguments.parts and (arguments.output == "-" or not options.asks_for_workers(arguments)):
         raise InvalidInputError(
-            "--parts are written by workers, into a folder; add --workers N, and name one with -o"
+            "--parts requires --workers N (or --scheduler ADDRESS) and an output folder, -o FOLDER"
         )
     model = read_model(arguments.model)
     source = options.open_inputs(arguments, arguments.inputs, model.source_)

@@ -63,7 +63,7 @@ def add_common(parser: argparse.ArgumentParser, without: str = "seed") -> None:
     """Add the options that work alike everywhere, but for some."""
     group = parser.add_argument_group("general")
     table: dict[str, Any] = {
-        "quiet": "-q --quiet  say nothing but errors",
+        "quiet": "-q --quiet  print errors only",
         "json": "--json  write the summary as JSON to stdout",
         "seed": LANDMARK_FIT["random_state"],
         "threads": LANDMARK_FIT["n_threads"],
@@ -121,18 +121,18 @@ ATOMS = """
     --periodic whole|keep=whole  join molecules that a periodic box has split, or keep coordinates as they are
 """
 #: What lets atoms of other names pass, and how they are matched with those of the model.
-NAMING = "--ignore-names  accept atoms of other names; their number must still agree"
+NAMING = "--ignore-names  accept other atom names; the number of atoms must still agree"
 MATCHING = (
     "--match-atoms  match atoms by name, residue by residue, where residues are named or numbered differently"
 )
 #: What chooses columns of tables, where by default others are used, and what is done with rows.
 COLUMNS = "--columns A,B,...  columns to use, by name or number from 1 ({})"
 TIME = (
-    "--time COLUMN  column of the rows' times, in seconds or as dates; none takes rows as independent of each other "
-    "(one called time, or of dates)"
+    "--time COLUMN  column with the time of each row, in seconds or as dates; none treats rows as independent "
+    "(default: a column called time, or one of dates)"
 )
 ROWS = """
-    --missing drop|error  what a missing value does: leaves its row out, or is an error ({})
+    --missing drop|error  whether a missing value drops its row or is an error ({})
     --step S              take every S-th window of rows (1, or as the model was fitted)
 """
 #: Where the core of a basin begins.
@@ -142,7 +142,7 @@ ENTER = "--enter CHI=0.7  membership from which a frame is in a basin's core, 0.
 def add_input_options(parser: argparse.ArgumentParser, *, tables: bool = True) -> None:
     """Add what says which frames, atoms or columns to read."""
     group = parser.add_argument_group("reading")
-    chunk = "-c --chunk N  frames to hold at a time (4 MB)"
+    chunk = "-c --chunk N  frames to read at a time (4 MB)"
     of_tables = (
         COLUMNS.format("all"),
         TIME,

@@ -83,7 +83,7 @@ def _errors(arguments: argparse.Namespace, model: Any) -> Any:
 
     if arguments.data is not None:
         raise InvalidInputError(
-            "--errors is about the frames a map was fitted on, --data about others; give one"
+            "--errors takes the frames that the map was fitted on, --data other frames; give one of the two"
         )
     if not hasattr(model, "error_estimate") or not hasattr(model, "embedding_"):
         raise InvalidInputError(

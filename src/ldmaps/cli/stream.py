@@ -80,11 +80,11 @@ def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -
     ):
         options.add(reading, shared)
     table = """
-        --follow               wait for more at the end of the file
+        --follow               wait for more data at the end of the file
         --idle-end S           end when a followed file did not grow for S seconds
         --max-records N        end after N records, those before the checkpoint included
-        --stall-after S        warn when nothing came for S seconds
-        --on-stall warn|raise  what a stall does: warn, or end with an error
+        --stall-after S        warn when no record arrived for S seconds
+        --on-stall warn|raise  whether that is a warning or ends the stream with an error
     """
     options.add(reading, table, max_records=options.not_negative, on_stall={"default": "warn"})
     # Not read from the table of sinks: help works without the package that has it, and a test compares.
@@ -94,32 +94,33 @@ def add_stream_options(parser: argparse.ArgumentParser, *, output: str | None) -
         --events FILE         write alarms and events of regions to FILE, as NDJSON (- is stdout)
         --quarantine FILE     keep records that cannot be embedded in FILE, as NDJSON
         --outside FILE        keep a sample of the records outside the map in FILE (.npz), for ldmaps absorb
-        --outside-size N=1000  most records of that sample
-        --bad-records count|quarantine|raise  what they do: are counted, are also kept, or end the stream (count;
+        --outside-size N=1000  maximum number of records in that sample
+        --bad-records count|quarantine|raise  count such records, count and keep them, or end the stream (count;
                               quarantine if there is a file)
-        --checkpoint FILE     remember in FILE how far the outputs are safe
+        --checkpoint FILE     save progress to FILE; run the same command again to resume
         --checkpoint-every S=1  seconds between checkpoints
     """
     options.add(parser.add_argument_group("writing"), table, output={"default": output})
     table = """
-        --alarm-rate RATE  how often records like the training data may raise an alarm: 1e-4 of all, 1/day (frames:
-                           1/ns), or none for no alarm (0.001, or the rarest that the map can promise)
-        --adapt            let the alarm follow slow drift, so that it stays as rare
+        --alarm-rate RATE  rate of false alarms on data like the training data: a fraction of the records (1e-4), a
+                           rate per time (1/day; for frames 1/ns), or none for no alarm (0.001, or the lowest rate that
+                           the calibration points support)
+        --adapt            adapt the alarm threshold to slow drift, so that the alarm rate stays the same
     """
     options.add(parser.add_argument_group("alarms"), table)
     table = """
         --regions FILE    regions of the map, .toml or .json
-        --enter-after N=1  records in a row that make an entry
-        --leave-after N=1  records in a row that make a departure
+        --enter-after N=1  consecutive records that count as an entry
+        --leave-after N=1  consecutive records that count as a departure
         --dwell-every N   report every N records spent in a region
         --exit-on EVENT:REGION  end with status 4 when this happens: enter:alarm, leave:A or dwell:A; may be repeated
     """
     exit_on = {"type": _event, "action": "append", "default": []}
     options.add(parser.add_argument_group("regions"), table, exit_on=exit_on)
     table = """
-        --max-delay S=0  longest that a record may wait for others to be embedded with, in seconds; 0 for latency,
-                         more for throughput
-        --max-batch N=4096  most records per batch
+        --max-delay S=0  longest time in seconds that a record may wait to be embedded with others; 0 for low
+                         latency, more for throughput
+        --max-batch N=4096  maximum number of records per batch
     """
     options.add(parser.add_argument_group("pace"), table)
 
@@ -142,7 +143,8 @@ class CommandStream:
         )
         if engine.windows is not None and arguments.stride != 1:
             raise InvalidInputError(
-                "windows are of rows that follow each other; take some with --step, not --stride"
+                "--stride cannot be combined with windows, which are cut from consecutive rows; use --step to "
+                "subsample windows"
             )
         engine.tracker = _tracker(arguments, engine.model)
         self._source = open_source(

@@ -89,7 +89,10 @@ class Observer(Sink):
             return
         say(arguments, as_text(engine.summary))
         if engine.tracker is not None and engine.model.embedder_.calibration is None:
-            say(arguments, "  alarms mean outside the map, at no promised rate: the map is not calibrated")
+            say(
+                arguments,
+                "  alarms are records outside the map, at an unknown rate: the map is not calibrated",
+            )
         if self.happened is not None:
             say(arguments, f"  ended by {self.happened}")
 

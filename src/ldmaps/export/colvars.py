@@ -98,11 +98,11 @@ def _origin(definition: Definition) -> int:
     geometry, count = definition.geometry, len(definition.weights)
     plumed = Named("to", "plumed")
     if isinstance(geometry, Frames) and geometry.fit_weights is not None:
-        fault = "a map whose RMSD is superposed on some atoms and measured on others (align=) cannot be written for "
-        raise InvalidInputError(fault, "Colvars, whose fits have no weights; use ", plumed)
+        fault = "a map whose RMSD is superposed on some atoms and measured on others (align=) cannot be exported to "
+        raise InvalidInputError(fault, "Colvars, whose superposition has no weights; use ", plumed)
     if isinstance(geometry, Columns) and not geometry.text:
         raise InvalidInputError(
-            "Colvars has no names for what other variables compute, so the columns' components must be given, such as "
+            "Colvars cannot refer to other variables by name; give the components that compute the columns, such as "
             "dihedral { name phi ... }, with ",
             Named("define_columns", ...),
         )
@@ -117,10 +117,10 @@ def _origin(definition: Definition) -> int:
     highest = np.abs(relative).max(axis=(0, 2))
     if highest.min() > MAX_EXPONENT:
         raise InvalidInputError(
-            f"landmarks are so far apart for the map's width that weights span exp({highest.min():.0f}), and Colvars' "
-            f"functions hold exp({MAX_EXPONENT:.0f}); use ",
+            f"the map's kernel is too narrow for the number range of Colvars: weights span exp({highest.min():.0f}), "
+            f"but at most exp({MAX_EXPONENT:.0f}) is allowed; export with ",
             plumed,
-            ", or fit with a larger ε",
+            ", or fit again with a larger epsilon",
         )
     return int(np.argmin(highest))
 

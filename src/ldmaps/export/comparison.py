@@ -81,7 +81,7 @@ def check_export(
     home = Path(files[0]).parent if folder is None else Path(folder)
     if traj is not None and (model is None or not model.metric_.has_structures):
         raise InvalidInputError(
-            "only a map of frames is compared with a trajectory; name such a map, or leave out ",
+            "only a map fitted on frames can be checked against a trajectory; give such a map, or leave out ",
             Named("traj"),
         )
     if traj is not None:
@@ -89,7 +89,7 @@ def check_export(
     if model is not None:
         if model.metric_.has_structures:
             raise InvalidInputError(
-                "the map is of frames, so the run's own are needed: name them with ",
+                "the map was fitted on frames, so the check needs the frames of the run: give them with ",
                 Named("traj", "run.xtc"),
                 " and the engine's system with ",
                 Named("top", "system.gro"),

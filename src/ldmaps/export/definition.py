@@ -59,7 +59,7 @@ def engine_units(name: str | None, to: str) -> EngineUnits:
     if found := [one for one in choices if one.name == wanted]:
         return found[0]
     raise InvalidInputError(
-        f"an export to {to} must know the engine's units, got {name!r}: choose one with ",
+        f"an export to {to} needs the units of the engine, got {name!r}; choose them with ",
         Named("units", choices[0].name),
         f" ({'; '.join(f'{one.name}: {one.length}, {one.energy}' for one in choices)})",
     )
@@ -77,7 +77,7 @@ def map_unit_in_nm(model: Any) -> float:
     nm = _MAP_UNITS.get(str(model.units_).lower())
     if nm is None:
         raise InvalidInputError(
-            f"the map's unit of length is {model.units_ or 'not known'}, so it cannot be turned into that of an "
+            f"the map's unit of length is {model.units_ or 'not known'}, so it cannot be converted to that of an "
             'engine; set model.units_ = "nm" (or "angstrom"), what its frames were in, and save it again'
         )
     return nm
@@ -103,7 +103,7 @@ def engine_atoms(model: Any, top: Any, select: str | None, atoms: ArrayLike | No
         indices, origin = np.asarray(facts["atom_indices"]), "the topology of the fit"
     else:
         raise InvalidInputError(
-            "the map does not know which atoms of the engine's system it was fitted on; give that system with ",
+            "the model file does not record which atoms of the engine's system the map uses; give that system with ",
             Named("top", "system.gro"),
             " and the atoms with ",
             Named("select", ...),
@@ -127,7 +127,9 @@ def _found_in(
     among = f"{name}, selected by {select!r}" if select else name
     labels = facts.get("atom_labels") or ()
     match = (
-        match_atoms(labels, chosen.atoms.labels) if labels else "the map does not know its atoms' residues"
+        match_atoms(labels, chosen.atoms.labels)
+        if labels
+        else "the model file does not record the residues of the map's atoms"
     )
     if isinstance(match, AtomMatch) and match.is_exact:
         return chosen.chosen[match.indices], f"{among}, {match.rule}"

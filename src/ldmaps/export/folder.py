@@ -84,7 +84,9 @@ def export_map(
     geometry: Frames | Columns
     if metric.has_structures:
         if names is not None or define_columns:
-            raise InvalidInputError("the map is of frames, which have no columns; leave out ", Named("names"))
+            raise InvalidInputError(
+                "the map was fitted on frames, which have no columns; leave out ", Named("names")
+            )
         found = defining.engine_atoms(model, top, select, atoms)
         if getattr(metric, "kinds", None):  # internal coordinates
             geometry = defining.columns_of_features(model, found, chosen, library)
@@ -92,12 +94,14 @@ def export_map(
             geometry = defining.frames_of(model, found, chosen)
     elif metric.is_differentiable:
         if not (top is select is atoms is None):
-            raise InvalidInputError("the map is of a table, which has no atoms; leave out ", Named("top"))
+            raise InvalidInputError(
+                "the map was fitted on a table, which has no atoms; leave out ", Named("top")
+            )
         geometry = defining.columns_of_table(model, names, define_columns)
     else:
         raise InvalidInputError(
-            f"a map with the metric {metric!r} cannot be exported: its distance has no gradient, so no engine could "
-            f"push along it, and {to} has no word for it; fit a map with RMSD, Features, Euclidean, Scaled or Periodic"
+            f"the metric {metric!r} has no gradient, so a map fitted with it cannot be exported to PLUMED or Colvars; "
+            "fit the map with RMSD, Features, Euclidean, Scaled or Periodic"
         )
     definition = Definition(model, chosen, geometry, model_digest(model))
     files = library.map_files(definition)
@@ -105,17 +109,17 @@ def export_map(
         files |= _check(model, definition, found.numbers, library)
     if to == "plumed" and isinstance(geometry, Frames) and geometry.largest_gap * chosen.nm > WIDE_GAP:
         warnings.warn(
-            f"atoms that follow each other in the map are up to {geometry.largest_gap:.3g} {chosen.length} apart; "
-            "PLUMED makes molecules whole along that list, so a periodic box must be wider than twice this",
+            f"consecutive atoms of the map are up to {geometry.largest_gap:.3g} {chosen.length} apart; PLUMED makes "
+            "molecules whole in this order, so every length of the periodic box must exceed twice this distance",
             LdmapsWarning,
             stacklevel=3,
         )
     if definition.at_ends[0] > MOST_AT_ENDS:
         warnings.warn(
-            f"{100 * definition.at_ends[0]:.0f} % of the map's points are within one width of a hill, "
-            f"{definition.bumps[0]:.3g}, of an end of {definition.names[0]}: it hardly varies within basins. "
-            "Metadynamics along it alone fills the ends unevenly, and its free energies there are rough; bias a "
-            "second coordinate as well, and read README.md in the folder",
+            f"{100 * definition.at_ends[0]:.0f} % of the map's points are within one hill width "
+            f"({definition.bumps[0]:.3g}) of an end of {definition.names[0]}: it hardly varies within basins. "
+            "Metadynamics along it alone gives inaccurate free energies near the ends; bias a second coordinate as "
+            "well (see README.md in the folder)",
             LdmapsWarning,
             stacklevel=3,
         )

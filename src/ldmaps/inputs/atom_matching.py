@@ -37,7 +37,7 @@ def match_atoms(wanted: Sequence[str], system: Sequence[str]) -> AtomMatch | str
     ours, theirs = [label.upper() for label in wanted], [label.upper() for label in system]
     doubled = [label for label, count in Counter(ours).items() if count > 1]
     if doubled:
-        return f"the map has {ours.count(doubled[0])} atoms that are called {doubled[0]}, so names do not tell which"
+        return f"the map has {ours.count(doubled[0])} atoms called {doubled[0]}, so matching by name is ambiguous"
     places: dict[str, list[int]] = {label: [] for label in ours}
     for place, label in enumerate(theirs):
         if label in places:
@@ -49,7 +49,9 @@ def match_atoms(wanted: Sequence[str], system: Sequence[str]) -> AtomMatch | str
         return AtomMatch(indices, "matched by residue and name", True)
     if missing is None and several is not None:
         first, second = places[several][:2]
-        return f"{several} is atom {first} and atom {second}, counted from 0, so names do not tell which"
+        return (
+            f"{several} is atom {first} and atom {second}, counted from 0, so matching by name is ambiguous"
+        )
     shifted = _renumbered(_residues(ours), _residues(theirs))
     if not shifted:
         return (

@@ -205,24 +205,24 @@ class DcdFrames(FrameFormat):
         if mark is None:
             if len(start) < 8:
                 return False
-            raise ValueError("no DCD file begins there")
+            raise ValueError("the file does not begin with a DCD header")
         order, records = mark.str[0], _records(start, mark)
         try:
             head, self.begin = next(records)
             if head[:4] != b"CORD":
-                raise ValueError("no coordinates, or no DCD file")
+                raise ValueError("the header is not that of a DCD file with coordinates")
             numbers = np.frombuffer(head, f"{order}i4", 20, 4).tolist()
             next(records)
             counted, self.begin = next(records)
             n_atoms = int(np.frombuffer(counted, f"{order}i4", 1)[0])
             n_free = n_atoms - numbers[_FIXED]
             if not 0 < n_free <= n_atoms:
-                raise ValueError(f"a header of {n_atoms} atoms, {numbers[_FIXED]} of them fixed")
+                raise ValueError(f"the DCD header gives {n_atoms} atoms, {numbers[_FIXED]} of them fixed")
             if n_free < n_atoms:
                 moving, self.begin = next(records)
                 self._free = np.frombuffer(moving, f"{order}i4", n_free).astype(np.intp) - 1
                 if not 0 <= self._free.min() <= self._free.max() < n_atoms:
-                    raise ValueError("moving atoms that are none")
+                    raise ValueError("invalid list of free atoms in the DCD header")
         except StopIteration:
             return False
         # X-PLOR has half of a longer number where CHARMM has these.
@@ -287,7 +287,7 @@ def _records(data: bytes, mark: np.dtype[Any]) -> Iterator[tuple[bytes, int]]:
         # MDAnalysis has written three titles and the marks of two.
         for length in (said, 4 + 80 * n_titles):
             if not 0 <= length <= _LONGEST:
-                raise ValueError(f"a record of {length} bytes")
+                raise ValueError(f"the DCD header has a record with an invalid length of {length} bytes")
             end = at + length + 2 * width
             if end > len(data):
                 return
@@ -320,7 +320,7 @@ def _found(kind: np.dtype[Any], data: bytes, at: int, most: int) -> Found:
         if name[0] in "<>":
             sound &= read[name] == kind[name[1:]].itemsize
     good = count if sound.all() else int(np.argmin(sound))
-    fault = None if good == count else "the record marks around its coordinates are not as they should be"
+    fault = None if good == count else "the record marks around its coordinates do not match their length"
     return Found(at + length * np.arange(good, dtype=np.intp), at + length * good, fault)
 
 

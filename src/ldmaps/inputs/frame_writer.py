@@ -74,8 +74,7 @@ class FrameWriter:
 
     def _failure(self, why: str) -> InvalidInputError:
         return InvalidInputError(
-            f"{self._name} could not be written ({why}), so that there is none; make room on the disk, or name a file "
-            "on another"
+            f"{self._name} could not be written ({why}), and no file was left; free disk space, or choose another disk"
         )
 
 

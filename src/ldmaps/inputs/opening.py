@@ -146,14 +146,21 @@ def _windowed(source: PointSource, length: int | str | None, step: int | None, s
     from ldmaps.inputs.windows import WindowedSource, Windows
 
     if stride != 1 and (length is not None or isinstance(source, WindowedSource)):
-        remedy = Named("step", stride), ", not some of the rows with ", Named("stride", stride)
         raise InvalidInputError(
-            "windows are of rows that follow each other; take some of the windows with ", *remedy
+            Named("stride", stride),
+            " cannot be combined with windows, which are cut from consecutive rows; use ",
+            Named("step", stride),
+            " to subsample windows",
         )
     if isinstance(source, WindowedSource) and length in (None, source.windows.length):
         return WindowedSource(source.rows, replace(source.windows, step=step or source.windows.step))
     if length is None and step is not None:
-        raise InvalidInputError(Named("step", step), " is of windows, which there are none of; leave it out")
+        raise InvalidInputError(
+            Named("step", step),
+            " requires windows, but these are single rows; fit with ",
+            Named("window", ...),
+            ", or leave it out",
+        )
     if length is None:
         return source
     is_found = length == "auto"
@@ -164,7 +171,10 @@ def _windowed(source: PointSource, length: int | str | None, step: int | None, s
 def _weights(what: str | None, source: PointSource, kt: float | None) -> WeightTable | None:
     if what is None:
         if kt is not None:
-            remedy = " is about weights; say where they are with ", Named("weights", ...)
+            remedy = (
+                " is used only with weights; give the file or column that holds the bias with ",
+                Named("weights", ...),
+            )
             raise InvalidInputError(Named("kt", kt), *remedy)
         return None
     from ldmaps.inputs.weights import WeightTable, split_column
@@ -187,7 +197,7 @@ def _refuse(file: str, kind: str, what: str, **settings: Any) -> None:
     """Raise if settings were given that a kind of file does not have."""
     for name, value in settings.items():
         if value is not None:
-            raise InvalidInputError(Named(name), f" is about {what}, but {file} is {kind}; leave it out")
+            raise InvalidInputError(Named(name), f" applies to {what}, but {file} is {kind}; leave it out")
 
 
 def expanded(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:

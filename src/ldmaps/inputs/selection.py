@@ -18,7 +18,7 @@ Frames = NDArray[np.float32]
 Boxes = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 KEEP_HINT = (
-    "or take the coordinates as they are: open the trajectory with ",
+    "or use the coordinates as they are: open the trajectory with ",
     Named("periodic", "keep", "ldmaps.inputs.open"),
 )
 #: Two molecules whose centres are this far apart, in box lengths, could as well be shown in another image.
@@ -125,9 +125,9 @@ class Molecules:
             first = self.labels[int(np.argmax(self.component == molecule))]
             other = self.labels[int(np.argmax(self.component == anchor))]
             raise InvalidInputError(
-                f"{file}: in frame {int(numbers[row])} the molecules of {first} and {other} are half a periodic box "
-                "apart, so neither image of one is the nearer; select atoms of one molecule or of a bound "
-                f"complex, ",
+                f"{file}: in frame {int(numbers[row])} the nearest periodic image is ambiguous for the molecules of "
+                f"{first} and {other}, which are about half a box apart; select atoms of one molecule or of a bound "
+                "complex, ",
                 *KEEP_HINT,
             )
         moved = turns.any(axis=(1, 2))

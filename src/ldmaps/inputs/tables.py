@@ -158,7 +158,7 @@ class TableSource(PointSource):
         if wanted is not None:
             (place,) = find_columns([wanted], names, count, table.path)
             if place in used:
-                both = f"column {wanted!r} of {table.path} cannot be a feature and the time; take it out of "
+                both = f"column {wanted!r} of {table.path} cannot be both a feature and the time; remove it from "
                 raise InvalidInputError(both, Named("columns"), ", or give ", Named("time", NO_TIME))
             return table.named(place)
         known = [] if roles is None else roles.times

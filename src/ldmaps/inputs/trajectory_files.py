@@ -70,7 +70,7 @@ class TrajectoryFiles(SelectedFrames):
             for numbers, block in self._streamed(path) if self._is_streamed(path) else self._loaded(path):
                 yield self._selection.chunk(block, numbers, path)
             if numbers is None:
-                told = f"{path} has no frame from {self._reading.first} on; lower "
+                told = f"{path} ends before frame {self._reading.first}, the first to read; lower "
                 raise InvalidInputError(told, Named("start"))
 
     def topology(self) -> Any:
@@ -98,7 +98,8 @@ class TrajectoryFiles(SelectedFrames):
     def _check_number(self, path: str, number: int, length: int) -> None:
         if number >= length:
             raise InvalidInputError(
-                f"{path} has {length:,} frames, 0 to {length - 1}, and no frame {number}; name the file that it is of"
+                f"frame {number} is out of range for {path} ({length:,} frames, 0 to {length - 1}); pass the file that "
+                "contains it"
             )
 
     # -- one file ---------------------------------------------------------
@@ -248,7 +249,7 @@ def _check_length(handle: Any, path: str) -> None:
     if isinstance(handle, FrameFile) and handle.announced and handle.announced > len(handle):
         warnings.warn(
             f"{path} holds {len(handle)} frames but announces {handle.announced}: the run that wrote it was cut short "
-            f"or is still running, or the file was not copied to its end; the {len(handle)} are used",
+            f"or is still running, or the file was not copied completely; only these {len(handle)} are used",
             ShortFileWarning,
             stacklevel=2,
         )

@@ -39,8 +39,8 @@ class WeightTable:
         columns = read_columns(path, named=False)
         column = _column(path, columns, column)
         if kt is None and column.lower().endswith("bias"):
-            fault = f"column {column} of {path} is the energy of a bias by its name, not a weight"
-            remedy = "; give k_BT in its unit (", Named("kt", 2.494), " is 300 K in kJ/mol)"
+            fault = f"column {column} of {path} holds bias energies by its name, not weights"
+            remedy = "; give k_BT in the unit of the energies (", Named("kt", 2.494), " is 300 K in kJ/mol)"
             raise InvalidInputError(fault, *remedy)
         if kt is not None and not 0 < kt < np.inf:
             raise InvalidInputError(
@@ -82,7 +82,7 @@ class WeightTable:
             return np.asarray(weights / weights.mean())
         if (values < 0).any():
             fault = f"{self.name}: a weight must not be negative, got {values[values < 0][0]:g}"
-            remedy = "; of the energy of a bias give k_BT in its unit as well ("
+            remedy = "; if these are bias energies, also give k_BT in their unit ("
             raise InvalidInputError(fault, remedy, Named("kt"), ")")
         return values
 
@@ -95,10 +95,10 @@ class WeightTable:
             return self._rows_of_times(points, times)
         if len(self.values) != n:
             by_time = several and self.times is not None
-            why = "; times that occur in several files do not say which" if by_time else ""
+            why = ", because the same times occur in several files" if by_time else ""
             raise InvalidInputError(
-                f"{self.name} has {len(self.values):,} rows for {n:,} points, and nothing says which belong together"
-                f"{why}; give it one row per point that is read, or columns file and frame, or time"
+                f"{self.name} ({len(self.values):,} rows) cannot be matched to {n:,} points{why}; provide one row per "
+                "point that is read, or columns file and frame, or time"
             )
         return np.arange(n)
 
@@ -131,8 +131,8 @@ class WeightTable:
             nearest = own[np.argmin(np.abs(own - times[bad]))]
             raise InvalidInputError(
                 f"{self.name} has no row at {times[bad]:g} ps, the time of frame {int(points.numbers[bad])}; the "
-                f"nearest is {nearest:g} ({int(apart.sum()):,} of {len(points):,} frames have none). Give rows for all "
-                "frames, or none of them a time, so that their order counts"
+                f"nearest is {nearest:g} ({int(apart.sum()):,} of {len(points):,} frames have none). Provide a "
+                "row for every frame, or remove the time column to match rows to frames in order"
             )
         return np.asarray(rows, dtype=np.intp)
 

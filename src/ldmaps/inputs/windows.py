@@ -167,7 +167,7 @@ class Cutter:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on where a checkpoint was written."""
         if (step := state["step"]) != self._windows.step:
-            told = f"the checkpoint was begun with every {step}-th window; go on with "
+            told = f"the checkpoint was begun with every {step}-th window; resume with "
             raise InvalidInputError(told, Named("step", step))
         self._tail = np.asarray(state["rows"], dtype=np.dtype(state["dtype"])) if state["rows"] else None
         self._run, self._number, self._time = state["last"]

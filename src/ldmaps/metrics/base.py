@@ -180,7 +180,7 @@ class Metric(ABC):
 
     def places(self, points: Points) -> Places:
         """Return where ``points`` are, for moving them along the gradient of d², if it has one."""
-        raise GradientError(f"points of the metric {self!r} cannot be moved: it has no gradient")
+        raise GradientError(f"landmarks cannot be optimised with the metric {self!r}: it has no gradient")
 
     def of_places(self) -> Metric:
         """Return the metric whose points :meth:`places` are: this one, unless points are moved in another space."""

@@ -67,8 +67,8 @@ def chosen_features(atoms: Any, what: str) -> dict[str, Any]:
     ordered = sorted(unique.values(), key=lambda one: list(KINDS).index(one.kind))
     if len(ordered) > MOST_FEATURES:
         raise InvalidInputError(
-            f"{what} are {len(ordered):,} features of {len(chain.names):,} atoms, and {MOST_FEATURES:,} are the most; "
-            "select fewer atoms, or list the features that matter in a file"
+            f"{what} give {len(ordered):,} features of {len(chain.names):,} atoms, but at most {MOST_FEATURES:,} are "
+            "allowed; select fewer atoms, or list the features that matter in a file"
         )
     lists = {kind: [one.atoms for one in ordered if one.kind == kind] for kind in KINDS}
     return {

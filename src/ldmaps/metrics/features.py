@@ -221,7 +221,7 @@ class Features(Periodic):
         frame = int(np.flatnonzero(~(scaled <= self._resolved.largest).all(axis=1))[0])
         atom = int(np.abs(frames[frame]).max(axis=1).argmax())
         raise InvalidInputError(
-            f"frame {begin + frame} has features that are no numbers or above {LARGEST_SCALED:g}: its atom {atom} is "
+            f"frame {begin + frame} has features that are not finite or exceed {LARGEST_SCALED:g}: its atom {atom} is "
             f"at {np.abs(frames[frame, atom]).max():.3g}. The simulation has probably become unstable there; leave "
             "such frames out, or use a larger unit of length"
         )
@@ -277,7 +277,9 @@ class Features(Periodic):
         """Return the frames that ``points`` are features of, centred, of ``n_atoms`` atoms."""
         frames = _frames_of(points)
         if frames is None:
-            raise InvalidInputError("these points were moved, and no frame has their features")
+            raise InvalidInputError(
+                "optimised landmarks have no corresponding structure; use the frames that they represent"
+            )
         centred = frames.astype(np.float64)
         centred -= centred.mean(axis=1, keepdims=True)
         return centred

@@ -122,8 +122,8 @@ class RMSD(Metric):
         """See :meth:`Metric.check_training`."""
         if cast(RMSDPoints, points).n_atoms == 1:
             raise InvalidInputError(
-                "one atom of each frame is selected, and superposition puts it into the same place in all: no two "
-                "frames differ. Select more atoms"
+                "RMSD after superposition is always zero for a single atom; select at least two atoms (three for a "
+                "useful map)"
             )
 
     def one_row(self, landmarks: Points, row: NDArray[Any]) -> OneRow | None:

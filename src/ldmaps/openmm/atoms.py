@@ -114,7 +114,11 @@ def _matched(model: Any, topology: Any, n_atoms: int) -> NDArray[np.intp]:
     """Return the atoms that have the residues and names of a model's, and report them; or raise."""
     labels = model.source_.get("atom_labels") or ()
     system = [f"{atom.residue.name}{atom.residue.id}-{atom.name}" for atom in topology.atoms()]
-    match = match_atoms(labels, system) if labels else "the map does not know its atoms' residues"
+    match = (
+        match_atoms(labels, system)
+        if labels
+        else "the model file does not record the residues of the map's atoms"
+    )
     if not isinstance(match, AtomMatch):
         count = wrong_width((len(system), 3), 3 * n_atoms, takes_frames=True)
         raise InvalidInputError(

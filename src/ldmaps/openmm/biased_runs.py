@@ -213,7 +213,7 @@ def metadynamics_weights(
         grid = np.asarray(bias, dtype=np.float64)
     if variables is None or temperature is None:
         raise InvalidInputError(
-            "a bias from files or an array knows neither its variables nor its temperature; pass variables= "
+            "a bias read from files or given as an array has no variables and no temperature; pass variables= "
             "(those of the run, in its order) and temperature="
         )
     kelvin = number_in_unit("temperature", temperature, unit.kelvin, positive=True)
@@ -223,8 +223,8 @@ def metadynamics_weights(
     effective = effective_number(weights)
     if effective < FEWEST_EFFECTIVE:
         warnings.warn(
-            f"the weights of {len(weights)} frames rest on {effective:.1f} of them; run longer, leave out the frames "
-            "from before the bias had filled the basins, or raise the bias factor",
+            f"the effective sample size is only {effective:.1f} of {len(weights):,} frames; run longer, discard the "
+            "frames from before the bias had filled the basins, or raise the bias factor",
             AccuracyWarning,
             stacklevel=2,
         )

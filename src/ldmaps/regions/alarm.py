@@ -69,9 +69,11 @@ class Alarm(Region):
         self.rate = None if rate is None else finite("rate", rate)
         self.step = not_negative("step", step)
         if self.rate is not None and not 0 < self.rate < 1:
-            raise InvalidInputError(f"the rate of an alarm lies between 0 and 1, got {rate!r}")
+            raise InvalidInputError(f"the rate of an alarm must be between 0 and 1, got {rate!r}")
         if self.step and self.rate is None:
-            raise InvalidInputError("an alarm whose threshold adapts needs the rate that it is to keep")
+            raise InvalidInputError(
+                "an adaptive alarm threshold needs the alarm rate that it should keep; pass rate="
+            )
 
     @classmethod
     def of(cls, model: Any, rate: str | float | None = None, *, adapt: bool = False) -> Alarm:
@@ -91,8 +93,8 @@ class Alarm(Region):
         known = model.embedder_.calibration
         if known is None:
             raise InvalidInputError(
-                "this map is not calibrated, so that no rate of alarms can be promised; fit it again to 500 points or "
-                "more in memory, with the default landmarks or a tolerance, and with ",
+                "this map is not calibrated, so the rate of alarms cannot be controlled; fit it again to at least 500 "
+                "points in memory, with the default landmarks or a tolerance, and with ",
                 Named("calibration", 0.2),
             )
         frames = (model.source_ or {}).get("kind") == "frames"
@@ -104,7 +106,8 @@ class Alarm(Region):
         step = STEP * (threshold - known.threshold(0.5)) if adapt else 0.0
         if adapt and not step > 0:
             raise InvalidInputError(
-                "the scores of the calibration are all alike, so that no threshold can adapt"
+                "all calibration distances are identical, so no threshold can adapt to drift; leave out ",
+                Named("adapt"),
             )
         return cls(threshold, release=release, hold=hold, rate=share, step=step)
 

@@ -165,8 +165,8 @@ def learn_basins(
         fit = _fit(model, b)
     if fit.lowest_peak < high:
         raise InvalidInputError(
-            f"the map does not show {b} basins: the membership of one of them is nowhere above {fit.lowest_peak:.2f}, "
-            f"so it could not be entered at {high:g}; ask for fewer basins, or lower ",
+            f"the map does not resolve {b} basins: the membership of one of them never exceeds {fit.lowest_peak:.2f}, "
+            f"so no frame would be in its core at {high:g}; ask for fewer basins, or lower ",
             Named("enter", ...),
         )
     eigenvalues = np.asarray(model.eigenvalues_, dtype=np.float64).tolist()
@@ -202,7 +202,7 @@ def representatives(model: Any, regions: Mapping[str, Region]) -> dict[str, int]
         members = np.flatnonzero(region.masks(psi, at_home)[0])
         if not len(members):
             raise InvalidInputError(
-                f"no landmark lies in the region {name!r}, so none can stand for it; leave it out"
+                f"no landmark lies in the region {name!r}, so it has no representative; leave it out"
             )
         mean = np.average(psi[members], axis=0, weights=weights[members])
         middles[name] = int(members[np.argmin(((psi[members] - mean) ** 2).sum(axis=1))])

@@ -218,7 +218,7 @@ class RegionTracker:
             raise InvalidInputError(f"this is not the state of a tracker: {error!r}") from error
         if not same:
             raise InvalidInputError(
-                "the regions or the tracker's settings are not those of the checkpoint; go on with the same ones, "
+                "the regions or the tracker's settings are not those of the checkpoint; resume with the same ones, "
                 "or start again"
             )
         for one, facts in zip(self._followed, kept, strict=True):

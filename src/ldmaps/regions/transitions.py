@@ -119,9 +119,7 @@ def count_transitions(
         if not len(rows):
             continue
         if (np.diff(clock[rows]) < 0).any():
-            raise InvalidInputError(
-                "times go back within a trajectory, so its records are not in the order of time; sort them"
-            )
+            raise InvalidInputError("times decrease within a trajectory; sort its records by time")
         state = places[trajectory[visited[visited >= 0]]]
         begins = np.concatenate([[0], np.flatnonzero(np.diff(state)) + 1])
         ends = np.concatenate([begins[1:], [len(rows) - 1]])

@@ -66,10 +66,10 @@ class Checkpoint:
         if content.get("version") != FORMAT_VERSION:
             raise CheckpointError(
                 f"{self.path} has checkpoint version {content.get('version')}, but ldmaps {__version__} reads "
-                f"{FORMAT_VERSION}; go on with the ldmaps that wrote it"
+                f"{FORMAT_VERSION}; resume with the version of ldmaps that wrote it"
             )
         if content.pop("checksum", None) != _checksum(content) or not content.keys() >= _KEYS:
-            raise damaged(self.path, "its checksum does not agree")
+            raise damaged(self.path, "its checksum does not match")
         return content
 
     def write(self, **content: Any) -> None:
@@ -81,8 +81,9 @@ class Checkpoint:
                 stream.write(json.dumps(whole, indent=1).encode())
         except OSError as error:
             raise CheckpointError(
-                f"the checkpoint {self.path} cannot be written ({error.strerror or error}); it stays as it was, or is "
-                "whole: mend the disk, or make room on it, and run the same again"
+                f"could not write the checkpoint {self.path} ({error.strerror or error}). The previous checkpoint is "
+                "intact, or already replaced by a complete new one. Free disk space, or repair the disk, and run the "
+                "same command again"
             ) from error
 
 

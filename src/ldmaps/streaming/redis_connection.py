@@ -86,8 +86,8 @@ class RedisConnection:
             self._down_since = now
         if now - self._down_since >= self._give_up_after:
             raise self._error(
-                f"the connection to {self.name} is lost and could not be made again for "
-                f"{self._give_up_after:g} s ({one_line(error, 160)}); go on from the checkpoint when the server is back"
+                f"the connection to {self.name} was lost and could not be restored within {self._give_up_after:g} s "
+                f"({one_line(error, 160)}); resume from the checkpoint when the server is back"
             ) from error
         self._next_try = now + self._pause
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)

@@ -191,24 +191,24 @@ class Run:
         path = self._path
         if saved["model"] != self._digest:
             raise CheckpointError(
-                f"the checkpoint {path} belongs to another model; go on with the model it was begun with, "
+                f"the checkpoint {path} belongs to another model; resume with the model it was begun with, "
                 "or start over with another checkpoint and another output"
             )
         if saved["source"] != self._reader.source.name:
             raise CheckpointError(
                 f"the checkpoint {path} belongs to the source {saved['source']}, not to {self._reader.source.name}; "
-                "go on with that one, or use another checkpoint and another output"
+                "resume with that one, or use another checkpoint and another output"
             )
         names, before = [sink.name for sink in self._durable()], [entry["name"] for entry in saved["sinks"]]
         if names != before:
             raise CheckpointError(
                 f"the checkpoint {path} belongs to the outputs {', '.join(before) or '(none)'}, but "
-                f"{', '.join(names) or 'none'} are given; go on with the same ones, or use another checkpoint"
+                f"{', '.join(names) or 'none'} are given; resume with the same ones, or use another checkpoint"
             )
         if (saved["tracker"] is None) != (self._engine.tracker is None):
             raise CheckpointError(
                 f"the checkpoint {path} was begun {'without' if saved['tracker'] is None else 'with'} regions; "
-                "go on in the same way, or use another checkpoint and another output"
+                "resume in the same way, or use another checkpoint and another output"
             )
 
     def _durable(self) -> list[Sink]:

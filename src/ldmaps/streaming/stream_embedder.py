@@ -100,7 +100,10 @@ class StreamEmbedder(RecordEmbedder):
                 raise InvalidInputError(Named(name), f" must be {rule}, got {value!r}")
         if step is not None:
             if self.windows is None:
-                raise InvalidInputError(Named("step", step), " is of windows, but the map is of single rows")
+                raise InvalidInputError(
+                    Named("step", step),
+                    " requires windows, but the map was fitted on single rows; leave it out",
+                )
             self.windows = replace(self.windows, step=step)
         self.missing = missing
         self.max_delay = float(max_delay)

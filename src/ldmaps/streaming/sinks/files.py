@@ -150,7 +150,7 @@ class TextSink(Sink):
         if mark is None:
             if size and not self._overwrite:
                 raise InvalidInputError(
-                    f"{self.path} exists already; name another output, overwrite it (--force), or go on with its "
+                    f"{self.path} exists already; name another output, overwrite it (--force), or resume with its "
                     "checkpoint"
                 )
             return

@@ -143,8 +143,8 @@ class RedisSink(Sink):
         if number and run != self._run:
             return SinkError(
                 f"{self.name} has entries of another writer (the last one is {last}), so that results cannot be "
-                f"added; name another stream, delete this one first (redis-cli DEL {self._connection.stream}), or go "
-                "on with its checkpoint"
+                f"added; name another stream, delete this one first (redis-cli DEL {self._connection.stream}), or "
+                "resume with its checkpoint"
             )
         kept = f"only those up to {number - 1} are" if number else "none is"
         return SinkError(

@@ -78,7 +78,7 @@ class GrowingTrajectory(Source):
         """Open the file and go to a frame."""
         if position is not None and "frame" not in position:
             raise SourceError(
-                f"{self.name} was read as a complete file when the checkpoint was begun; go on in the same way "
+                f"{self.name} was read as a complete file when the checkpoint was begun; resume in the same way "
                 "(without --follow), or start over with another checkpoint"
             )
         wanted = position or {"frame": 0}

@@ -105,7 +105,7 @@ class ReplayedSource(Source):
             return
         if "item" not in position:
             raise SourceError(
-                f"{self.name} was followed while it grew when the checkpoint was begun; go on in the same way "
+                f"{self.name} was followed while it grew when the checkpoint was begun; resume in the same way "
                 "(--follow, with --idle-end if it is complete), or start over with another checkpoint"
             )
         wanted = int(position["item"])

@@ -212,7 +212,7 @@ class RedisSource(Source):
         if self._gaps == "raise" and deleted and is_new and _pair(deleted) > _pair(self._id):
             raise SourceError(
                 f"{self.name}: entries after {self._id}, up to {deleted}, were removed before they were read (XDEL); "
-                "let the producer keep them, or go on without with gaps='warn'"
+                "let the producer keep them, or skip them with gaps='warn'"
             )
         self._deleted = deleted
         last = _text(entries[-1][0]) if entries else self._id
@@ -224,10 +224,8 @@ class RedisSource(Source):
             return
         text = f"{self.name}: {lost} entries after {self._id} were removed before they were read (XTRIM, MAXLEN, XDEL)"
         if self._gaps == "raise":
-            raise SourceError(
-                f"{text}; let the producer keep more of them, or go on without with gaps='warn'"
-            )
-        warnings.warn(f"{text}; going on after the gap", LdmapsWarning, stacklevel=2)
+            raise SourceError(f"{text}; let the producer keep more of them, or skip them with gaps='warn'")
+        warnings.warn(f"{text}; continuing after the gap", LdmapsWarning, stacklevel=2)
         self._entry += lost
         self._number += lost
 
