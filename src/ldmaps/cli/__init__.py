@@ -43,7 +43,7 @@ exit status:
   0    done
   1    the data, a file or a setting is at fault; the message says what to do
   2    the command line is not valid
-  3    an internal error of ldmaps (please report it, with the output of --debug)
+  3    an error within ldmaps (please report it, with the output of --debug)
   4    an event of ldmaps stream --exit-on happened
   5    done, but fewer than 1 % of the points are inside the map
   130  interrupted with Ctrl-C; 143 terminated; 141 stdout was closed

@@ -33,7 +33,8 @@ columns of the output:
                           1 where the map covers the record
   nearest, p, region      number of the nearest landmark; share of records like
                           the training data that are as far away; name of the
-                          region, alarm where the record left the map
+                          region, or alarm once p fell below --alarm-rate until
+                          records are near the map again; inside may be 1 then
 
 examples:
   producer | ldmaps stream map.ldm
