@@ -308,7 +308,7 @@ def refusal(bound, n_tried=3):
 
 def test_a_tolerance_that_is_missed_is_tried_at_the_connecting_epsilon(monkeypatch):
     with pytest.warns(
-        BandwidthWarning, match=r"epsilon = 40, .* 1,200 points .* tolerance of 1 percent; 90 is taken"
+        BandwidthWarning, match=r"epsilon = 40\) 1,200 points .* tolerance of 1 percent; using epsilon = 90"
     ):
         chosen, asked = fitted_by_turns(monkeypatch, [refusal(2.0), Online(None)], wide=90.0)
     assert chosen.bandwidth.epsilon == 90.0

@@ -1,4 +1,4 @@
-"""``ldmaps absorb``: extend a map by what a stream found outside of it."""
+"""``ldmaps absorb``: extend a map with records that a stream found outside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ldmaps correlate``: correlate the coordinates of a map with observables."""
+"""``ldmaps correlate``: correlate map coordinates with observables (Rg, RMSD, your columns)."""
 
 from __future__ import annotations
 

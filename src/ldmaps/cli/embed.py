@@ -1,4 +1,4 @@
-"""``ldmaps embed``: place new frames or rows on a map."""
+"""``ldmaps embed``: project new frames or rows onto a map."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ldmaps info``: print what a model file holds."""
+"""``ldmaps info``: print the contents of a model file."""
 
 from __future__ import annotations
 

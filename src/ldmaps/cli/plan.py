@@ -1,4 +1,4 @@
-"""``ldmaps plan``: predict memory and time of a fit on this machine."""
+"""``ldmaps plan``: predict the memory and time of a fit on this machine."""
 
 from __future__ import annotations
 

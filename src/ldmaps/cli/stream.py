@@ -1,4 +1,4 @@
-"""``ldmaps stream``: place records on a map as they arrive."""
+"""``ldmaps stream``: project records onto a map as they arrive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ldmaps watch``: place records on a map as they arrive, and show them on a live page."""
+"""``ldmaps watch``: project records onto a map as they arrive, and show them on a live page."""
 
 from __future__ import annotations
 
