@@ -264,11 +264,11 @@ def test_a_tolerance_that_cannot_be_met(small):
 @pytest.mark.parametrize(
     ("arguments", "settings", "message"),
     [
-        ((2.5, 3), {}, "n must be a whole number of at least 1, got 2.5"),
+        ((2.5, 3), {}, "n must be a whole number of at least 10, got 2.5"),
         ((1000, 0), {}, "n_features_or_atoms must be a whole number of at least 1, got 0"),
         ((1000, 3), {"dtype": "int8"}, "dtype must be float32 or float64"),
         ((1000,), {}, "pass their number and n_features_or_atoms"),
-        ((ROLL,), {"n": 0}, "n must be a whole number of at least 1, got 0"),
+        ((ROLL,), {"n": 0}, "n must be a whole number of at least 10, got 0"),
     ],
 )
 def test_nonsense(arguments, settings, message):
@@ -319,3 +319,14 @@ def test_progress_names_the_trials(small, caplog):
         ldmaps.plan(ROLL, n_landmarks=20, epsilon=9.0)
     lines = [record.getMessage().split(":")[0] for record in caplog.records]
     assert lines == ["fit of 200 points", "fit of 400 points"]
+
+
+@pytest.mark.parametrize("data", [ROLL[:1], ROLL[:9], 1])
+def test_a_handful_of_points_is_not_planned(data):
+    width = 3 if isinstance(data, int) else None
+    with pytest.raises(InvalidInputError, match="at least 10"):
+        ldmaps.plan(data, width)
+
+
+def test_few_points_are_planned():
+    assert ldmaps.plan(ROLL[:10], epsilon=1e4).n_points == 10

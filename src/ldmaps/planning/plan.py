@@ -32,6 +32,8 @@ BUDGET = 10.0
 #: Points of the first of these fits: at least, and per landmark; for slow metrics; and in units of the sample that a
 #: map is distilled from. With fewer, stages take other ways than they do with many.
 FEWEST, FEWEST_SLOW, BEYOND_SAMPLE = (2500, 4), (500, 2), 1.25
+#: Of fewer points there is nothing to plan.
+FEWEST_POINTS = 10
 #: A fit that takes longer than this, in seconds, gets advice.
 PATIENCE = 3600.0
 #: Points that are embedded to see how long one takes.
@@ -132,7 +134,7 @@ def plan(
     model = LandmarkDiffusionMap(metric=metric, n_landmarks=n_landmarks, **settings)
     rng = np.random.default_rng(0)
     if n_features_or_atoms is not None:
-        count = check_whole("n", data, 1)
+        count = check_whole("n", data, FEWEST_POINTS)
         width = check_whole("n_features_or_atoms", n_features_or_atoms, 1)
         kind = np.dtype(dtype)
         if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
@@ -149,7 +151,12 @@ def plan(
             f"data must be points of shape (n, features) or (n, atoms, 3), got shape {points.shape}; to plan with "
             "random points, pass their number and n_features_or_atoms"
         )
-    n = check_whole("n", len(points) if n is None else n, 1)
+    if len(points) < FEWEST_POINTS:
+        raise InvalidInputError(
+            f"a plan is extrapolated from fits of some of the points, so it needs at least {FEWEST_POINTS} of them, "
+            f"got {len(points)}; pass more data"
+        )
+    n = check_whole("n", len(points) if n is None else n, FEWEST_POINTS)
     is_pairwise = resolve_metric(metric).takes_distances
 
     def some(count: int) -> NDArray[Any]:
