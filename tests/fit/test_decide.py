@@ -218,6 +218,16 @@ def test_heavy_tails_are_fitted_once(monkeypatch, noise, seed):
     assert len(model.diagnosis_.left_out) <= 0.05 * len(points)
 
 
+@pytest.mark.parametrize("model", [LandmarkDiffusionMap(2, n_landmarks=200), DiffusionMap(2)], ids=repr)
+def test_no_handful_of_points_carries_the_first_coordinate(model):
+    """Points that hops reach, but hardly: of heavy tails there are always some."""
+    points = np.random.default_rng(0).standard_t(2.5, (800, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LdmapsWarning)
+        model.fit(points)
+    assert 0 not in model.diagnosis_.carriers
+
+
 def test_walks_whose_calibration_is_worth_little_are_fitted_once(monkeypatch):
     """Consecutive points are worth few independent ones, which is known before anything is solved."""
     walk = np.cumsum(np.random.default_rng(2).normal(size=(600, 3)), axis=0)

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.fit.fit_map import fit_map
-from ldmaps.fit.settings import FitSettings, seed_of
+from ldmaps.fit.settings import FitSettings
 from ldmaps.maps.estimator import DiffusionEstimator
 from ldmaps.progress import reporting
 from ldmaps.settings import EXACT_FIT, Limits
@@ -127,15 +127,7 @@ class DiffusionMap(DiffusionEstimator):
     def _fit_settings(self) -> FitSettings:
         return FitSettings(
             is_exact=True,
-            n_components=self.n_components,
-            epsilon=self.epsilon,
-            outliers=self.outliers,
-            alpha=self.alpha,
-            time=self.t,
-            n_threads=self.n_threads,
-            seed=seed_of(self.random_state),
-            limits=self.limits or Limits(),
-            calibration=self.calibration,
             solver=self.solver,
             keep_distances=self.keep_distances,
+            **self._shared_settings(),
         )

@@ -21,7 +21,7 @@ from ldmaps.fit.assemble import Fit
 from ldmaps.fit.data import Data, array_shape, check_frames_taken, prepare_data
 from ldmaps.fit.fit_map import fit_map
 from ldmaps.fit.fitted_map import FittedMap
-from ldmaps.fit.settings import FitSettings
+from ldmaps.fit.settings import FitSettings, seed_of
 from ldmaps.inputs.opening import as_source, is_blocked, is_dask_array
 from ldmaps.inputs.source import FrameSource, PointSource, Reading
 from ldmaps.maps.embed_chunks import embed_chunks
@@ -153,6 +153,20 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
     @abstractmethod
     def _fit_settings(self) -> FitSettings:
         """Return what the estimator was constructed with, as the fit takes it."""
+
+    def _shared_settings(self) -> dict[str, Any]:
+        """Return those settings that both estimators have."""
+        return {
+            "n_components": self.n_components,
+            "epsilon": self.epsilon,
+            "outliers": self.outliers,
+            "alpha": self.alpha,
+            "time": self.t,
+            "n_threads": self.n_threads,
+            "seed": seed_of(self.random_state),
+            "limits": self.limits or Limits(),
+            "calibration": self.calibration,
+        }
 
     def _prepared(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Data:
         """Check and prepare training data."""

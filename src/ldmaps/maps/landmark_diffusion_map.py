@@ -14,7 +14,7 @@ from ldmaps.extension import Distillation, resolve_extension
 from ldmaps.fit.assemble import Fit
 from ldmaps.fit.certify import Certificate
 from ldmaps.fit.data import Data
-from ldmaps.fit.settings import FitSettings, seed_of
+from ldmaps.fit.settings import FitSettings
 from ldmaps.fit.solve import solve
 from ldmaps.inputs.opening import is_blocked
 from ldmaps.maps.estimator import DiffusionEstimator
@@ -189,19 +189,11 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     def _fit_settings(self) -> FitSettings:
         return FitSettings(
             is_exact=False,
-            n_components=self.n_components,
-            epsilon=self.epsilon,
-            outliers=self.outliers,
-            alpha=self.alpha,
-            time=self.t,
-            n_threads=self.n_threads,
-            seed=seed_of(self.random_state),
-            limits=self.limits or Limits(),
-            calibration=self.calibration,
             landmarks=self.landmarks,
             n_landmarks=self.n_landmarks,
             tolerance=self.tolerance,
             extension=self.extension,
+            **self._shared_settings(),
         )
 
     def _prepared(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Data:
