@@ -131,7 +131,8 @@ def choose_basis(
     """Choose the landmarks that the walk is solved over; return them and the rows that they were not chosen from."""
     if recipe.is_taught:  # medoids that stand for more points than can be solved
         medoids = KMedoids(recipe.reference_size, max_iter=REFERENCE_ITERATIONS)
-        return Selection(medoids.select(walk, np.random.default_rng(seeds.medoids))), calibration
+        chosen = Selection(medoids.select(walk, np.random.default_rng(seeds.medoids)))
+        return chosen.measured(walk), calibration
     if calibration is not None:
         held = calibration.held[data.used]
         n_free = len(held) - int(held.sum())
@@ -139,9 +140,9 @@ def choose_basis(
         if selector.n_landmarks is not None and n_free >= selector.n_landmarks:
             chosen = select(selector, walk, np.random.default_rng(seeds.select), held)
             if calibration_is_worth_it(calibration, data, chosen.landmarks):
-                return chosen, calibration
+                return chosen.measured(walk), calibration
     selector = sized_selector(recipe, data, len(data.members))
-    return select(selector, walk, np.random.default_rng(seeds.select)), None
+    return select(selector, walk, np.random.default_rng(seeds.select)).measured(walk), None
 
 
 def solve_basis(recipe: Recipe, walk: Walk, basis: Selection) -> SolvedMap:
@@ -151,7 +152,7 @@ def solve_basis(recipe: Recipe, walk: Walk, basis: Selection) -> SolvedMap:
     if recipe.is_taught:
         count = min(n_landmarks - 1, max(count, BOUNDING_MODES))
     with stage("eigenproblem", unit=""):
-        return solve(walk, count, basis.landmarks, basis.distances(walk))
+        return solve(walk, count, basis.landmarks, basis.distances(walk).copy())  # which solving overwrites
 
 
 def n_eigenvalues(recipe: Recipe, n_points: int) -> int:

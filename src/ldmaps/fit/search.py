@@ -137,7 +137,7 @@ class ToleranceSearch:
         radii, is_metric = landmarks.squared_radii, walk.metric.is_true_metric
         if landmark_groups(squared, radii, walk.epsilon, obeys_triangle=is_metric) is not None:
             return None
-        solved = solve(walk, self.n_eigenvalues(len(landmarks.indices)), landmarks, squared=squared)
+        solved = solve(walk, self.n_eigenvalues(len(landmarks.indices)), landmarks, squared=squared.copy())
         step = self.extension.fit(solved.leading(self._n_components), landmarks, self.held.fitted, rng)
         return LandmarkFit.of(walk, landmarks, step, solved)
 

@@ -67,10 +67,14 @@ class Selection:
     squared: NDArray[Any] | None = None  # d² between them, if choosing them took these
 
     def distances(self, walk: Walk) -> NDArray[Any]:
-        """Return the d² between the landmarks; a copy."""
+        """Return the d² between the landmarks, computed unless they are known; not to be changed."""
         if self.squared is not None:
-            return self.squared.copy()
+            return self.squared
         return squared_matrix(walk.metric, walk.points.take(self.landmarks.indices), n_threads=walk.n_threads)
+
+    def measured(self, walk: Walk) -> Selection:
+        """Return the same with the d² between the landmarks, for who needs them more than once."""
+        return Selection(self.landmarks, self.distances(walk))
 
     def without(self, walk: Walk, left_out: NDArray[np.intp], apart: NDArray[np.bool_]) -> Selection | None:
         """Return what is left when members are left out and landmarks with them; None where others must be chosen.
