@@ -101,7 +101,7 @@ paper: $(INSTALLED) ## Compute the paper's tables and figures again (up to an ho
 	$(BIN)/python -m reproduction --output docs/paper
 
 .PHONY: test
-test: $(INSTALLED) ## Run the tests and the examples in the docstrings, on two processes (five minutes)
+test: $(INSTALLED) ## Run the tests and the examples in the docstrings, on two processes (ten minutes)
 	$(PYTEST) --dist worksteal -m "not slow" $(PYTEST_ARGS)
 
 .PHONY: quotes
@@ -146,7 +146,7 @@ wheels: $(VENV)/.package ## The same with wheels for other Linux systems too, ke
 # The oldest Python with the oldest of everything that pyproject.toml allows.
 .venv-floors/.installed: pyproject.toml tools/floors.py $(KERNELS)
 	test -x .venv-floors/bin/python || $(FLOORS_PYTHON) -m venv .venv-floors
-	.venv-floors/bin/python tools/floors.py --without imd > .venv-floors/floors.txt
+	.venv-floors/bin/python tools/floors.py --without imd,torch,anndata > .venv-floors/floors.txt
 	.venv-floors/bin/python -m pip install --quiet "pip>=25.1"
 	.venv-floors/bin/python -m pip install --quiet --requirement .venv-floors/floors.txt --group floors --editable .
 	touch $@

@@ -7,8 +7,8 @@ import time
 
 import numpy as np
 
-from ldmaps.quality.outside_reasons import reasons
 from ldmaps.streaming import Embedded, Records, Rejected
+from ldmaps.validation.outside_reasons import reasons
 
 
 def embedded(model, points, first=0, tracker=None, rejected=0, times=True):

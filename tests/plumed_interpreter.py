@@ -24,6 +24,7 @@ Derivatives are JAX', so nothing of ours is used.
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from pathlib import Path
 
 import jax
@@ -116,6 +117,22 @@ def displacements(x, references: list[Reference]):
     return jax.vmap(one)(align, displace, jnp.asarray([one.rows for one in references]))
 
 
+def distance(x):
+    return jnp.linalg.norm(x[0] - x[1])
+
+
+def angle(x):
+    a, b = x[0] - x[1], x[2] - x[1]
+    return jnp.arctan2(jnp.linalg.norm(jnp.cross(a, b)), a @ b)
+
+
+def torsion(x):
+    a, b, c = x[1] - x[0], x[2] - x[1], x[3] - x[2]
+    m, n = jnp.cross(a, b), jnp.cross(b, c)
+    return jnp.arctan2(jnp.cross(m, n) @ b / jnp.linalg.norm(b), m @ n)
+
+
+OF_ATOMS = {"DISTANCE": distance, "ANGLE": angle, "TORSION": torsion}
 FUNCTIONS = {"exp": jnp.exp, "log": jnp.log, "floor": jnp.floor, "sqrt": jnp.sqrt, "acos": jnp.arccos}
 
 
@@ -132,6 +149,7 @@ class Plumed:
         self.actions: list[tuple[str, str, dict[str, str]]] = []
         self.natural = False
         self._read(path)
+        self.printed = [given for _, name, given in self.actions if name == "PRINT"]
 
     def _read(self, path: Path) -> None:
         for line in path.read_text().splitlines():
@@ -155,12 +173,10 @@ class Plumed:
 
     def values(self, positions) -> dict:
         """Return all values by name, label or label.component."""
-        known: dict = {}
+        known = self._of_atoms(positions)
         for label, name, given in self.actions:
             if "ARG" in given and name not in ("METAD", "PRINT"):
                 arguments = [known[one] for one in given["ARG"].split(",")]
-            if "ATOMS" in given:
-                x = positions[jnp.asarray([int(one) - 1 for one in given["ATOMS"].split(",")])]
             if name == "PROPERTYMAP":
                 known |= self._property_map(label, given, positions)
             elif name == "CUSTOM":
@@ -174,20 +190,10 @@ class Plumed:
                     [float(v) for v in given[key].split(",")] if key in given else [one] * len(arguments)
                     for key, one in ones.items()
                 )
-                known[label] = sum(
-                    ci * (x - ai) ** pi for ci, x, ai, pi in zip(c, arguments, a, p, strict=True)
-                )
+                assert len(c) == len(a) == len(p) == len(arguments)
+                known[label] = jnp.asarray(c) @ (jnp.stack(arguments) - jnp.asarray(a)) ** jnp.asarray(p)
             elif name == "SORT":
                 known |= {f"{label}.{i}": v for i, v in enumerate(jnp.sort(jnp.stack(arguments)), 1)}
-            elif name == "DISTANCE":
-                known[label] = jnp.linalg.norm(x[0] - x[1])
-            elif name == "ANGLE":
-                a, b = x[0] - x[1], x[2] - x[1]
-                known[label] = jnp.arctan2(jnp.linalg.norm(jnp.cross(a, b)), a @ b)
-            elif name == "TORSION":
-                a, b, c = x[1] - x[0], x[2] - x[1], x[3] - x[2]
-                m, n = jnp.cross(a, b), jnp.cross(b, c)
-                known[label] = jnp.arctan2(jnp.cross(m, n) @ b / jnp.linalg.norm(b), m @ n)
             elif name == "METAD":
                 known[f"{label}.bias"] = jnp.zeros(())
             elif name == "UPPER_WALLS":
@@ -198,6 +204,19 @@ class Plumed:
                 )
             elif name == "BIASVALUE":
                 known[f"{label}.bias"] = sum(arguments)
+        return known
+
+    def _of_atoms(self, positions) -> dict:
+        """Return the values of all actions of each kind in ``OF_ATOMS`` by label, computed at once.
+
+        JAX compiles a function of an array much sooner than as many functions of numbers.
+        """
+        known: dict = {}
+        for kind, function in OF_ATOMS.items():
+            atoms = {label: given["ATOMS"].split(",") for label, name, given in self.actions if name == kind}
+            if atoms:
+                places = positions[jnp.asarray([[int(one) - 1 for one in own] for own in atoms.values()])]
+                known |= dict(zip(atoms, jax.vmap(function)(places), strict=True))
         return known
 
     def _property_map(self, label: str, given: dict[str, str], positions) -> dict:
@@ -213,24 +232,31 @@ class Plumed:
             found[f"{label}.{name}"] = shares @ values / shares.sum()
         return found
 
+    @cached_property
+    def _step(self):
+        """Takes positions; returns the energy with what PRINT prints, and the energy's gradient. Compiled once."""
+        names = self.printed[0]["ARG"].split(",")
+
+        def energy(x):
+            values = self.values(x)
+            total = sum((v for name, v in values.items() if name.endswith(".bias")), jnp.zeros(()))
+            return total, jnp.stack([values[name] for name in names])
+
+        # A few frames run at once, however it is compiled; compiling well takes seconds.
+        quickly = {"xla_backend_optimization_level": 0}
+        return jax.jit(jax.value_and_grad(energy, has_aux=True), compiler_options=quickly)
+
     def drive(self, frames: np.ndarray, times=None) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Return what PRINT prints and the forces of BIASVALUE for frames (n, atoms, 3); writes PRINT's file.
 
         Times, in ps, are 0, 1, … by default.
         """
-        printed = next(given for _, name, given in self.actions if name == "PRINT")
+        printed = self.printed[0]
         names = printed["ARG"].split(",")
         with jax.enable_x64(True):
-
-            def energy(x):
-                values = self.values(x)
-                total = sum((v for name, v in values.items() if name.endswith(".bias")), jnp.zeros(()))
-                return total, jnp.stack([values[name] for name in names])
-
-            computed = jax.jit(jax.value_and_grad(energy, has_aux=True))
             rows, forces = [], []
             for frame in frames:
-                (_, row), gradient = computed(jnp.asarray(frame, jnp.float64))
+                (_, row), gradient = self._step(jnp.asarray(frame, jnp.float64))
                 rows.append(np.asarray(row))
                 forces.append(-np.asarray(gradient))
         lines = [f"#! FIELDS time {' '.join(names)}"]

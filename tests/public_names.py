@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
+#: Modules that cannot be imported without another package.
+NEEDS = {"ldmaps.mdanalysis": "MDAnalysis", "ldmaps.torch": "torch"}
 API = Path(__file__).parents[1] / "docs" / "api.md"
 
 
@@ -20,3 +23,8 @@ def public_names() -> dict[str, list[str]]:
         elif row := re.match(r"\| ((?:`\w+`(?:, )?)+) \|", line):
             listed[module] += re.findall(r"`(\w+)`", row[1])
     return listed
+
+
+def is_installed(module: str) -> bool:
+    """Say whether a public module has the package that it needs."""
+    return module not in NEEDS or find_spec(NEEDS[module]) is not None

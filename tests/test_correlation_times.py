@@ -55,7 +55,7 @@ def test_the_correlation_time_of_an_exponential_memory_is_found_within_its_error
     assert 0.9 < errors.mean() / times.std() < 1.6  # Wolff's is for long windows, and on the safe side
     sums = 0.5 + np.cumsum([0.0, *autocorrelation(remembering(20_000, tau, 0), [slice(0, 20_000)])[1:]])
     window = next(lag for lag, time in enumerate(sums) if lag >= 5 * time)
-    assert found[0].time == pytest.approx(sums[window])
+    assert found[0].time == pytest.approx(sums[window] * (1 + (2 * window + 1) / 20_000))
     assert errors[0] == pytest.approx(times[0] * np.sqrt(4 * (window + 0.5 - times[0]) / 20_000))
     assert found[0].n_independent == pytest.approx(20_000 / (2 * found[0].time))
     assert found[0].n_independent >= FEW_INDEPENDENT
@@ -65,6 +65,26 @@ def test_a_run_of_few_independent_points_does_not_know_its_time():
     assert correlation_time(remembering(300, 200.0, 1), [slice(0, 300)]).n_independent < FEW_INDEPENDENT
     alone = correlation_time(np.random.default_rng(0).normal(size=2000), [slice(0, 2000)])
     assert alone.time == pytest.approx(0.5, abs=0.06)
+
+
+@pytest.mark.parametrize("tau", [2.5, 20.5])
+def test_the_time_of_ten_independent_samples_is_not_underestimated_on_average(tau):
+    n = int(20 * tau)
+    found = [correlation_time(remembering(n, tau - 0.5, seed), [slice(0, n)]) for seed in range(300)]
+    assert np.mean([each.time for each in found]) == pytest.approx(tau, rel=0.2)
+    # Hardly any of them passes for twenty.
+    assert np.mean([n / (2 * each.upper) >= FEW_INDEPENDENT for each in found]) < 0.15
+
+
+@pytest.mark.parametrize("share", [-0.5, -0.9])
+def test_values_that_alternate_are_worth_more_than_independent_ones(share):
+    noise = np.random.default_rng(3).normal(size=20_000)
+    values = lfilter([1.0], [1.0, -share], noise)
+    found = correlation_time(values, [slice(0, 20_000)])
+    assert found.time == pytest.approx(0.5 + share / (1 - share), abs=0.03)
+    assert found.n_independent > 50_000
+    always = correlation_time(np.tile([1.0, -1.0], 500), [slice(0, 1000)])
+    assert 0 < always.time < 0.1
 
 
 def test_slowest_combinations_solve_the_variational_problem():

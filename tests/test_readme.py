@@ -26,12 +26,18 @@ def _python_blocks(path: Path) -> list[str]:
     )
 
 
-def test_the_readme_example_runs(tmp_path, monkeypatch, capsys):
+def test_the_readme_example_prints_what_the_readme_says(tmp_path, monkeypatch, capsys):
     (example,) = _python_blocks(DOCUMENTS[0])
     assert len(example.strip().splitlines()) <= 14
     monkeypatch.chdir(tmp_path)
     exec(compile(example, "README.md", "exec"), {"__name__": "readme"})
-    assert capsys.readouterr().out
+    printed = capsys.readouterr().out
+    text = DOCUMENTS[0].read_text(encoding="utf-8")
+    (said,) = re.findall(r"^The map has (\d+) landmarks, and ([\d.]+) % of", text, re.MULTILINE)
+    assert f" points from {said[0]} landmarks\n" in printed
+    (inside,) = re.findall(r"^([\d.]+)% of the new frames are inside the map$", printed, re.MULTILINE)
+    # To three frames: rounding decides at the border.
+    assert float(inside) == pytest.approx(float(said[1]), abs=0.3)
     assert (tmp_path / "alanine.ldm").stat().st_size > 0
 
 

@@ -73,7 +73,7 @@ def test_defaults_keep_their_rules(described):
     ("name", "good", "bad"),
     [
         ("alpha", (0, 1, 0.5, np.float32(0.5)), (-1e-9, 1 + 1e-9, "0", None, True, np.nan, np.ones(1))),
-        ("t", (0, 7.5), (-1e-9, np.inf, 10**400, None)),
+        ("diffusion_time", (0, 7.5), (-1e-9, np.inf, 10**400, None)),
         ("outliers", (0, 0.4999), (-1e-9, 0.5, np.nan)),
         ("epsilon", ("bulk", "connected", "coifman", 1e-9, 4), (0, -1.0, "gap", np.inf, None, False)),
         ("n_components", ("gap", 1, 3.0, np.int64(2)), (0, 2.5, "connected", None, True)),
@@ -107,7 +107,7 @@ def test_exact_maps_take_at_least_one_pass():
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_settings_are_checked_before_the_data(estimator):
-    wrong = {"epsilon": "big", "t": -1, "limits": 4e9}
+    wrong = {"epsilon": "big", "diffusion_time": -1, "limits": 4e9}
     within = {"memory": None, "max_passes": 0.5}
     for name, value in wrong.items():
         with pytest.raises(InvalidInputError, match=f"{name} must be "):

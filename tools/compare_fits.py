@@ -126,7 +126,7 @@ def new_quantities(model: Any, new: Array) -> dict[str, Array]:
         estimated = guarded("error estimate", lambda: model.error_estimate(new[:3]))
         if isinstance(estimated, dict):
             return found | estimated
-        found |= parts("error estimate", estimated, ["sigma", "zeta", "sampling"])
+        found |= parts("error estimate", estimated, ["sigma", "point_errors", "sampling"])
     return found
 
 

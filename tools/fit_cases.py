@@ -192,7 +192,7 @@ def refitted(data: Data, first: float | str, then: float | str, **settings: Any)
 
 def tables(data: Data, *, in_order: bool, **settings: Any) -> Any:
     """Return the landmark map of two tables with a column of times, in the order of time or not."""
-    from ldmaps.inputs import open as open_points
+    from ldmaps.inputs import open_files
 
     n_points = len(data.X)
     times = 0.5 * np.arange(n_points)
@@ -202,7 +202,7 @@ def tables(data: Data, *, in_order: bool, **settings: Any) -> Any:
         for path, part in zip(paths, np.array_split(rows, 2), strict=True):
             columns = np.column_stack([times[part], data.X[part]])
             np.savetxt(path, columns, delimiter=",", header="time,x,y,z", comments="", fmt="%.17g")
-        source: Any = open_points(paths)
+        source: Any = open_files(paths)
         return LandmarkDiffusionMap(n_threads=1, **settings).fit(source)
 
 
@@ -322,11 +322,11 @@ SINGLE: dict[str, tuple[Callable[[], Data], Callable[[Data], Any]]] = {
         partial(exact, outliers=0.02, epsilon="connected"),
     ),
     "exact, alpha=0.5": (roll, partial(exact, alpha=0.5)),
-    "exact, t=1": (roll, partial(exact, t=1.0)),
+    "exact, t=1": (roll, partial(exact, diffusion_time=1.0)),
     "exact, 4 coordinates": (roll, partial(exact, n_components=4)),
     "exact sparse, 3000 points": (partial(roll, 3000), partial(exact, epsilon=0.5, solver="sparse")),
     "exact auto, 3000 points": (partial(roll, 3000), partial(exact, epsilon=0.5)),
-    "exact streamed, alpha=1, t=2": (roll, partial(exact, solver="streamed", alpha=1.0, t=2.0)),
+    "exact streamed, alpha=1, t=2": (roll, partial(exact, solver="streamed", alpha=1.0, diffusion_time=2.0)),
     "exact, weights with zeros": (roll, partial(weighted, DiffusionMap)),
     "exact streamed, weights with zeros": (roll, partial(weighted, DiffusionMap, solver="streamed")),
     "nystrom, outliers=0.02": (roll, partial(landmark, outliers=0.02)),
@@ -336,7 +336,7 @@ SINGLE: dict[str, tuple[Callable[[], Data], Callable[[Data], Any]]] = {
     ),
     "nystrom, outliers=0.02, blocks": (roll_with_outliers, partial(blocks, outliers=0.02)),
     "nystrom, alpha=0.5": (roll, partial(landmark, alpha=0.5)),
-    "nystrom, t=1": (roll, partial(landmark, t=1.0)),
+    "nystrom, t=1": (roll, partial(landmark, diffusion_time=1.0)),
     "nystrom, 4 coordinates": (roll, partial(landmark, n_components=4)),
     "nystrom, calibration=0": (roll, partial(landmark, calibration=0.0)),
     "nystrom, calibration=0.5": (roll, partial(landmark, calibration=0.5)),
@@ -356,7 +356,7 @@ SINGLE: dict[str, tuple[Callable[[], Data], Callable[[Data], Any]]] = {
     ),
     "distilled, alpha=0.5, t=1": (
         roll,
-        partial(landmark, extension="distilled", n_landmarks=60, alpha=0.5, t=1.0),
+        partial(landmark, extension="distilled", n_landmarks=60, alpha=0.5, diffusion_time=1.0),
     ),
     "distilled, default number": (roll, partial(landmark, extension="distilled")),
     # frames in the order of time

@@ -24,7 +24,7 @@ from ldmaps import load
 from ldmaps.absorbing import absorb
 from ldmaps.cli import main as command
 from ldmaps.errors import InvalidInputError, LdmapsError
-from ldmaps.inputs import open as open_points
+from ldmaps.inputs import open_files
 from ldmaps.inputs.frame_formats import FRAME_FORMATS
 from ldmaps.maps.model_file import read_header
 from ldmaps.regions import load_regions
@@ -234,7 +234,7 @@ def tables(world: World, rng: Random, folder: Path) -> None:
     path = folder / f"rows.{rng.choice(['csv', 'tsv', 'txt'])}{'.gz' * packed}"
     path.write_bytes(data)
     try:
-        points = open_points(path, missing=str(rng.choice(["drop", "error"]))).read()
+        points = open_files(path, missing=str(rng.choice(["drop", "error"]))).read()
     except LdmapsError:
         return
     assert np.isfinite(points.frames).all(), "numbers that are not finite"
@@ -257,7 +257,7 @@ def trajectories(world: World, rng: Random, folder: Path) -> None:
     path.write_bytes(data if is_word else spoiled(rng, sound))
     warnings.simplefilter("ignore")  # of numbers that are not finite
     with contextlib.suppress(LdmapsError):
-        open_points(path, top=top).read()
+        open_files(path, top=top).read()
     source = GrowingTrajectory(path, top=top, idle_end=0.0)
     read: dict[int, Any] = {}
     rejected: list[Any] = []
@@ -312,7 +312,7 @@ def arguments(world: World, rng: Random, folder: Path) -> None:
             "connected",
             "--landmarks",
             "10",
-            "--components",
+            "--n-components",
             "gap",
             "--metric",
             "rmsd",

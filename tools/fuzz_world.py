@@ -12,7 +12,7 @@ from fuzz_damage import Random
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.archive import read_archive
-from ldmaps.metrics import RMSD, EarthMover, Features, Periodic, Scaled
+from ldmaps.metrics import RMSD, EarthMover, Features, Periodic, StandardizedEuclidean
 from ldmaps.streaming import OutputFile, StreamEmbedder
 from ldmaps.streaming.checkpoint import Checkpoint
 from ldmaps.streaming.reservoir import OutsideFile
@@ -63,10 +63,10 @@ class World:
             (EarthMover(positions=[0.0, 1.0, 3.0, 4.0, 9.0]), histograms),
             (transport, histograms[:20]),
             (RMSD(weights=[1.0, 2.0, 3.0, 1.0, 0.0, 1.0]), frames),
-            (RMSD(align=[0, 1, 2]), frames),
+            (RMSD(superpose_on=[0, 1, 2]), frames),
             ("precomputed", apart),
-            (Scaled("standard"), self.points * [1.0, 100.0, 1e-3]),
-            (Scaled([1.0, np.inf, 2.0]), self.points),
+            (StandardizedEuclidean("standard"), self.points * [1.0, 100.0, 1e-3]),
+            (StandardizedEuclidean([1.0, np.inf, 2.0]), self.points),
             (Features(6, dihedrals=[[0, 1, 2, 3], [1, 2, 3, 4]], distances=[[0, 5]]), frames),
             (Features(6, angles=[[0, 1, 2]], contacts=[[0, 5], [1, 4]]), frames),
         ]
@@ -127,7 +127,7 @@ class World:
     def page(self) -> Any:
         """A live page, served from its first use on."""
         if self._page is None:
-            from ldmaps.views import LivePage
+            from ldmaps.analysis import LivePage
 
             self._page = LivePage(self.model)
             self._page.__enter__()

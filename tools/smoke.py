@@ -77,7 +77,7 @@ def check_commands() -> None:
     assert command("--version").strip().endswith(__version__)
     rows = np.random.default_rng(0).normal(size=(200, 3))
     np.savetxt("rows.csv", rows, delimiter=",", header="a,b,c", comments="")
-    command("fit", "rows.csv", "-o", "map.ldm", "-m", "20", "--components", "2", "--quiet")
+    command("fit", "rows.csv", "-o", "map.ldm", "-m", "20", "--n-components", "2", "--quiet")
     assert "20" in command("info", "map.ldm")
     command("embed", "map.ldm", "rows.csv", "-o", "psi.csv", "--quiet")
     with open("psi.csv", newline="", encoding="utf-8") as table:

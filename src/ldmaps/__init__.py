@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ldmaps.maps.diffusion_map import DiffusionMap as DiffusionMap
     from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap as LandmarkDiffusionMap
     from ldmaps.maps.loading import load as load
+    from ldmaps.novelty_detector import NoveltyDetector as NoveltyDetector
     from ldmaps.planning.plan import plan as plan
     from ldmaps.settings import Limits as Limits
 
@@ -21,6 +22,7 @@ load_on_first_use(
         "maps.diffusion_map": "DiffusionMap",
         "maps.landmark_diffusion_map": "LandmarkDiffusionMap",
         "maps.loading": "load",
+        "novelty_detector": "NoveltyDetector",
         "planning.plan": "plan",
         "settings": "Limits",
     },

@@ -15,8 +15,8 @@ from ldmaps.diffusion.walk import Walk, landmark_groups
 from ldmaps.errors import InvalidInputError, Named
 from ldmaps.fit.resample import coarse_walk
 from ldmaps.metrics.base import squared_matrix
-from ldmaps.quality.diagnosis import participation_ratios
-from ldmaps.quality.error_estimate import can_be_rows
+from ldmaps.validation.diagnosis import participation_ratios
+from ldmaps.validation.error_estimate import can_be_rows
 
 #: ε in units of the map's own.
 FACTORS = 2.0 ** np.arange(-4, 5)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
+from ldmaps.settings import is_whole_number
 from ldmaps.text_rows import WHOLE, RowWriter, quoted
 
 #: Digits of times, distances and p; coordinates get as many as bring them back unchanged.
@@ -33,9 +34,25 @@ def column_of(name: str) -> int:
     return int(match[1]) - 2
 
 
-def shared_columns(k: int) -> list[tuple[str, str]]:
-    """Return the names and numpy's types of the columns that all tables of embedded points have."""
-    psi = [(name, "<f8") for name in coordinate_names(k)]
+def place_of(coordinate: int | str, names: Sequence[str]) -> int:
+    """Return the column of a coordinate of a map that has these ``names``: given by name, or by its place from 0.
+
+    >>> place_of("psi3", ["psi2", "psi3"]), place_of(1, ["psi2", "psi3"])
+    (1, 1)
+    """
+    if isinstance(coordinate, str) and coordinate in names:
+        return list(names).index(coordinate)
+    if not isinstance(coordinate, str) and is_whole_number(coordinate) and 0 <= coordinate < len(names):
+        return int(coordinate)
+    raise InvalidInputError(
+        f"coordinate {coordinate!r} does not exist: this map has {', '.join(names)}; name one of these, or pass its "
+        f"place, from 0 to {len(names) - 1}"
+    )
+
+
+def shared_columns(names: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the names and numpy's types of the columns of points embedded to coordinates of these names."""
+    psi = [(name, "<f8") for name in names]
     return [("time", "<f8"), *psi, ("distance", "<f8"), ("inside", "?"), ("nearest", "<i8"), ("p", "<f8")]
 
 
@@ -43,8 +60,15 @@ class EmbeddedText:
     """Embedded points as lines of text."""
 
     def __init__(
-        self, form: str, first: Sequence[str], last: Sequence[str] = (), *, writes_nan: bool = False
+        self,
+        form: str,
+        first: Sequence[str],
+        last: Sequence[str] = (),
+        *,
+        coordinates: Sequence[str] | None = None,
+        writes_nan: bool = False,
     ) -> None:
+        self._coordinates = coordinates  # what they are called; None for psi2, psi3, ...
         self._is_json = form == "ndjson"
         self._delimiter = "\t" if form == "tsv" else ","
         self.unknown = "null" if self._is_json else ""
@@ -106,5 +130,6 @@ class EmbeddedText:
 
     def _names_of(self, k: int) -> list[str]:
         if not self._names:
-            self._names = [*self._first, *(name for name, _ in shared_columns(k)), *self._last]
+            names = coordinate_names(k) if self._coordinates is None else self._coordinates
+            self._names = [*self._first, *(name for name, _ in shared_columns(names)), *self._last]
         return self._names

@@ -157,13 +157,15 @@ class ToleranceError(LdmapsError, ValueError):
     tolerance : float
         What was asked for, in percent.
     best_bound : float
-        Lowest upper bound of Z that was reached, in percent; infinite where there was none.
+        Lowest upper bound of Z of ``share`` of new points that was reached, in percent; infinite where there was none.
     n_landmarks : int
         Landmarks of that map; 0 where none were tried.
     n_held_out : int
         Points it was measured on; few make the bound wide.
     n_tried : int
         Certificates that were tried; each next one is asked for with more confidence.
+    share : float
+        Share of new points, those with the smallest errors, that the tolerance is about.
     """
 
     def __init__(
@@ -174,8 +176,10 @@ class ToleranceError(LdmapsError, ValueError):
         n_held_out: int = 0,
         reason: str | tuple[Any, ...] = "",
         n_tried: int = 0,
+        share: float = 0.99,
     ) -> None:
-        super().__init__(tolerance, best_bound, n_landmarks, n_held_out, reason, n_tried)
+        super().__init__(tolerance, best_bound, n_landmarks, n_held_out, reason, n_tried, share)
+        self.share = share
         self.tolerance, self.best_bound = tolerance, best_bound
         self.n_landmarks, self.n_held_out, self.n_tried = n_landmarks, n_held_out, n_tried
         self._reason = reason if isinstance(reason, tuple) else (reason,)
@@ -193,7 +197,8 @@ class ToleranceError(LdmapsError, ValueError):
             return *refusal, ": ", *self._reason
         return (
             *refusal,
-            f"; the lowest upper bound of the error Z was {self.best_bound:.3g} percent, with {self.n_landmarks} "
+            f"; the lowest upper bound of the error Z of {100 * self.share:.4g} % of new points was "
+            f"{self.best_bound:.3g} percent, with {self.n_landmarks} "
             f"landmarks, measured on {self.n_held_out} held-out points{'; ' if self.reason else ''}{self.reason}. "
             "Raise the tolerance, fit to more points, or use fewer components or a larger epsilon.",
         )
@@ -243,6 +248,10 @@ class BandwidthWarning(LdmapsWarning):
     """The bandwidth that a rule gives cannot be used, and another was taken."""
 
 
+class DisconnectedWarning(LdmapsWarning):
+    """The data fall into groups without a transition between them; the first coordinates tell these apart."""
+
+
 class OutlierWarning(LdmapsWarning):
     """A few points decide the bandwidth, or carry a coordinate alone."""
 
@@ -256,7 +265,7 @@ class ConvergenceWarning(LdmapsWarning):
 
 
 class OutsideDomainWarning(LdmapsWarning):
-    """A biased simulation spends most of its time where its map is not valid."""
+    """Hardly any of new points are inside a map, or a biased simulation spends most of its time outside."""
 
 
 def one_line(error: object, most: int | None = None) -> str:
@@ -278,5 +287,11 @@ def one_line(error: object, most: int | None = None) -> str:
     return text if most is None or len(text) <= most else f"{text[: most - 3]}..."
 
 
-#: All that is defined here is public.
-__all__ = [name for name, value in vars().items() if getattr(value, "__module__", "") == __name__]
+#: What users may catch or filter: every error and warning that is defined here.
+__all__ = [
+    name
+    for name, value in vars().items()
+    if getattr(value, "__module__", "") == __name__
+    and isinstance(value, type)
+    and issubclass(value, Exception)
+]

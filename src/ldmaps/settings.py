@@ -124,22 +124,24 @@ _COMMON = (
     Setting(
         "metric",
         "euclidean",
-        words=("rmsd", "euclidean", "scaled", "hamming", "earth_mover", "periodic", "precomputed"),
+        words=("rmsd", "euclidean", "standardized", "hamming", "earth_mover", "periodic", "precomputed"),
     ).shown(
-        "--metric",
-        "distance (default: rmsd for trajectories, scaled for tables with column names, otherwise euclidean)",
+        "--metric NAME",
+        "distance: rmsd (the default for trajectories), standardized (for tables with column names), euclidean "
+        "(otherwise), hamming, earth_mover, periodic or precomputed",
     ),
     Setting(
         "epsilon",
         "bulk",
-        '"bulk", "connected", "coifman" or a positive number',
+        '"bulk", "local", "connected", "coifman" or a positive number',
         float,
         above=0,
-        words=("bulk", "connected", "coifman"),
+        words=("bulk", "local", "connected", "coifman"),
     ).shown(
         "--epsilon E",
         "bandwidth, a squared distance: a number, 'bulk' (a typical point reaches 0.5 %% of all points; the "
-        "default), 'connected' (the smallest that connects all points, as in the paper) or 'coifman'",
+        "default), 'local' (each point has its own, by the distance to its neighbours), 'connected' (the smallest "
+        "that connects all points, as in the paper) or 'coifman'",
     ),
     Setting(
         "outliers",
@@ -149,11 +151,11 @@ _COMMON = (
         low=0,
         below=0.5,
     ).shown(
-        "--drop-outliers SHARE",
+        "--outliers SHARE",
         "leave out up to this share of the points where they are far from all others: 0.01 is 1 %% (0)",
     ),
     Setting("n_components", "gap", '"gap" or a whole number of at least 1', int, low=1, words=("gap",)).shown(
-        "--components K",
+        "--n-components K",
         "number of coordinates, or 'gap' (those before the largest drop of the spectrum, at least two)",
     ),
 )
@@ -167,13 +169,13 @@ _OF_LANDMARKS = (
     Setting(
         "tolerance",
         None,
-        "a positive number, Z on unseen points in percent",
+        "a positive number, Z of 99 % of new points in percent",
         float,
         above=0,
         may_be_none=True,
     ).shown(
         "--tolerance Z",
-        "find the fewest landmarks that keep new points within Z %% of the exact map; 1 is a good choice",
+        "find the fewest landmarks that keep Z of 99 %% of new points below this; 1 is a good choice",
     ),
     Setting(
         "extension", "auto", '"auto" or one of "distilled", "nystrom"', words=("auto", "distilled", "nystrom")
@@ -217,7 +219,7 @@ _FURTHER = (
     Setting(
         "alpha", 0.0, "between 0 (density kept, the paper's) and 1 (removed)", float, low=0, high=1
     ).shown("--alpha A", "density normalisation, 0 to 1 (0)"),
-    Setting("t", 0.0, "0 (the paper's diffusion time) or more", float, low=0).shown(
+    Setting("diffusion_time", 0.0, "0 (the paper's diffusion time) or more", float, low=0).shown(
         "--diffusion-time T", "diffusion time t: scale coordinates by lambda^t (0)"
     ),
     Setting(
@@ -230,7 +232,7 @@ _FURTHER = (
     ),
     # scikit-learn takes more than numbers, and says what.
     Setting("random_state", 0, kind=int, low=0, high=2**32 - 1).shown(
-        "--seed N", "seed of all random choices (0)"
+        "--random-state N", "seed of all random choices (0)"
     ),
     Setting(
         "n_threads", None, "a whole number of at least 1, or None for all", int, low=1, may_be_none=True

@@ -14,8 +14,8 @@ from ldmaps.absorbing import UnreachableError, absorb
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.errors import AccuracyWarning, DisconnectedError, InvalidInputError
 from ldmaps.metrics import RMSD
-from ldmaps.quality.fidelity import align, rms_error
 from ldmaps.streaming.reservoir import Reservoir
+from ldmaps.validation.fidelity import match_columns, nrmse
 
 EPSILON = 4.0
 
@@ -105,18 +105,20 @@ def test_with_every_point_a_landmark_it_is_the_exact_map_of_all_points(alpha, t)
     """The one case with an answer in closed form: nothing is approximated, so nothing may differ."""
     points = swiss_roll(700).points
     part = points[:, 1] < 14.0
-    settings = {"epsilon": EPSILON, "alpha": alpha, "t": t}
+    settings = {"epsilon": EPSILON, "alpha": alpha, "diffusion_time": t}
     old = LandmarkDiffusionMap(3, n_landmarks=int(part.sum()), **settings).fit(points[part])
     # The exact map's domain reaches √ε, so only points farther out become landmarks of their own.
     far = points[~part][~old.coverage(points[~part]).inside]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AccuracyWarning)
-        new = absorb(old, far, spacing=1e-6, align=False)
+        new = absorb(old, far, spacing=1e-6, keep_coordinates=False)
     everything = np.concatenate([points[part], far])
     exact = DiffusionMap(3, **settings).fit(everything)
     np.testing.assert_allclose(new.eigenvalues_, exact.eigenvalues_, rtol=1e-9)
     ours = new.transform(points)
-    np.testing.assert_allclose(align(exact.transform(points), ours), exact.transform(points), atol=1e-8)
+    np.testing.assert_allclose(
+        match_columns(exact.transform(points), ours), exact.transform(points), atol=1e-8
+    )
     np.testing.assert_allclose(new.multiplicities_, 1.0)
 
 
@@ -129,23 +131,55 @@ def test_the_map_comes_close_to_one_fitted_to_everything(model, roll, known, cap
     reservoir.offer(roll.points[~known][~coverage.inside])
     reservoir.count(coverage.nearest[coverage.inside])
     assert (reservoir.seen > len(reservoir)) == (capacity == 150)
-    new = absorb(model, reservoir.points, reservoir.weights, counts=reservoir.counts, align=False)
-    before = rms_error(exact, model.transform(roll.points))
-    after = rms_error(exact, new.transform(roll.points))
+    new = absorb(model, reservoir.points, reservoir.weights, counts=reservoir.counts, keep_coordinates=False)
+    before = nrmse(exact, model.transform(roll.points))
+    after = nrmse(exact, new.transform(roll.points))
     assert before > 20
     assert after < 4
-    assert after < rms_error(exact, fitted) + 2.5
+    assert after < nrmse(exact, fitted) + 2.5
 
 
 def test_old_points_move_little_and_the_residual_says_how_much(model, grown, roll, known):
-    moved = rms_error(model.embedding_, grown.transform(roll.points[known]), aligned=True)
+    moved = nrmse(model.embedding_, grown.transform(roll.points[known]), matched=True)
     assert moved < 0.5
     assert grown.absorption_.z == pytest.approx(moved, rel=0.5)
-    raw = absorb(model, roll.points[~known], align=False)
-    unaligned = rms_error(model.embedding_, raw.transform(roll.points[known]), aligned=True)
+    raw = absorb(model, roll.points[~known], keep_coordinates=False)
+    unaligned = nrmse(model.embedding_, raw.transform(roll.points[known]), matched=True)
     assert moved < 0.1 * unaligned
     assert raw.absorption_.z == pytest.approx(unaligned, rel=0.1)
     assert (grown.absorption_.in_common > 0.9).all()
+
+
+def test_the_move_is_measured_on_old_points_where_they_are_known(model, roll, known, tmp_path):
+    new_points, old_points = roll.points[~known], roll.points[known]
+    kept = absorb(model, new_points)
+    spans = np.ptp(model.embedding_, axis=0)
+    true = 100 * np.sqrt(((kept.transform(old_points) - model.embedding_) ** 2).mean(axis=0)) / spans
+    assert kept.absorption_.measured_on == "points"
+    np.testing.assert_allclose(kept.absorption_.moved, true, rtol=1e-6)
+    model.save(tmp_path / "map.ldm")
+    read = ldmaps.load(tmp_path / "map.ldm")
+    assert absorb(read, new_points).absorption_.measured_on == "landmarks"
+    given = absorb(read, new_points, old_points=old_points).absorption_
+    assert given.measured_on == "points"
+    np.testing.assert_allclose(given.moved, kept.absorption_.moved, rtol=1e-6)
+    with pytest.raises(InvalidInputError, match="old_points must be at least 2 points .* got 1"):
+        absorb(read, new_points, old_points=old_points[:1])
+
+
+def test_points_that_close_a_ring_are_absorbed_with_a_warning():
+    """The old coordinates are those of an arc; with its gap closed, the slow motions go around a ring."""
+    rng = np.random.default_rng(1)
+    angle = rng.uniform(0, 2 * np.pi, 1500)
+    ring = 3 * np.column_stack([np.cos(angle), np.sin(angle)]) + rng.normal(0, 0.1, (1500, 2))
+    gap = angle < 1.0
+    model = LandmarkDiffusionMap(2, epsilon=0.1, n_landmarks=150, random_state=1).fit(ring[~gap])
+    with pytest.warns(AccuracyWarning, match=r"differ by Z = 1\d % .* close a ring; fit again"):
+        new = absorb(model, ring[gap])
+    exact = DiffusionMap(2, epsilon=0.1).fit(ring).embedding_
+    ours = np.column_stack([new.transform(ring), np.ones(len(ring))])
+    nearest = ours @ np.linalg.lstsq(ours, exact, rcond=None)[0]
+    assert new.absorption_.apart == pytest.approx(nrmse(exact, nearest, matched=True), rel=0.15)
 
 
 def test_coordinates_keep_the_signs_of_the_old_ones(model, roll, known):
@@ -190,7 +224,7 @@ def test_it_saves_and_loads_and_absorbs_again(model, roll, known, tmp_path):
 
 
 def test_float32_stays_float32(roll, known):
-    model = LandmarkDiffusionMap(2, epsilon=EPSILON, n_landmarks=80).fit(
+    model = LandmarkDiffusionMap(2, epsilon=EPSILON, n_landmarks=200).fit(
         roll.points[known].astype(np.float32)
     )
     new = absorb(model, roll.points[~known])
@@ -203,7 +237,7 @@ def test_an_alanine_basin_that_was_held_out(aligned_atoms):
     molecule = alanine_dipeptide(stride=25)
     frames = molecule.frames[:, molecule.heavy_atoms]
     psi = dihedral(frames[:, [3, 4, 6, 8]])
-    metric = RMSD(align=aligned_atoms) if aligned_atoms else "rmsd"
+    metric = RMSD(superpose_on=aligned_atoms) if aligned_atoms else "rmsd"
     exact = DiffusionMap(1, epsilon="connected", metric=metric).fit(frames)
     # αR: without its core the map has no end on that side, and its rim still leads there.
     core = (psi > -1.2) & (psi < -0.2)
@@ -214,16 +248,16 @@ def test_an_alanine_basin_that_was_held_out(aligned_atoms):
     reservoir = Reservoir(1000)
     reservoir.offer(frames[core][~before.inside])
     reservoir.count(before.nearest[before.inside])
-    new = absorb(model, reservoir.points, reservoir.weights, counts=reservoir.counts, align=False)
+    new = absorb(model, reservoir.points, reservoir.weights, counts=reservoir.counts, keep_coordinates=False)
     turned = Rotation.random(random_state=1).apply(frames.reshape(-1, 3)).reshape(frames.shape)
     assert new.coverage(turned).inside.all()
-    assert rms_error(exact.embedding_, model.transform(frames)) > 15
-    assert rms_error(exact.embedding_, new.transform(frames)) < 2
+    assert nrmse(exact.embedding_, model.transform(frames)) > 15
+    assert nrmse(exact.embedding_, new.transform(frames)) < 2
     # Old points hardly move: the map had the way there, only not the place.
     assert absorb(model, reservoir.points, counts=reservoir.counts).absorption_.z < 2
     # Without counting those inside, the basin would be too light.
-    light = absorb(model, reservoir.points, reservoir.weights, align=False)
-    assert rms_error(exact.embedding_, light.transform(frames)) > 5
+    light = absorb(model, reservoir.points, reservoir.weights, keep_coordinates=False)
+    assert nrmse(exact.embedding_, light.transform(frames)) > 5
 
 
 def dihedral(four):
@@ -403,17 +437,17 @@ def test_all_of_the_training_points_again_change_nothing(distilled, roll, known)
     one = roll.points[known][:1]
     new = absorb(distilled, one, weights=[1e-6], counts=counts)
     assert new.multiplicities_.sum() == pytest.approx(2 * known.sum())
-    moved = rms_error(distilled.embedding_, new.transform(roll.points[known]), aligned=True)
+    moved = nrmse(distilled.embedding_, new.transform(roll.points[known]), matched=True)
     assert moved < 0.01
     np.testing.assert_allclose(-np.log(new.eigenvalues_), -np.log(distilled.eigenvalues_), rtol=0.02)
 
 
 def test_a_distilled_map_comes_close_to_one_fitted_to_everything(distilled, roll, known):
     exact = DiffusionMap(2, epsilon=EPSILON).fit(roll.points)
-    new = absorb(distilled, roll.points[~known], align=False)
+    new = absorb(distilled, roll.points[~known], keep_coordinates=False)
     assert new.coverage(roll.points).inside.all()
-    assert rms_error(exact.embedding_, distilled.transform(roll.points)) > 20
-    assert rms_error(exact.embedding_, new.transform(roll.points)) < 5
+    assert nrmse(exact.embedding_, distilled.transform(roll.points)) > 20
+    assert nrmse(exact.embedding_, new.transform(roll.points)) < 5
     np.testing.assert_allclose(-np.log(new.eigenvalues_), -np.log(exact.eigenvalues_), rtol=0.1)
     assert new.multiplicities_.sum() == pytest.approx(len(roll))
     assert new.extension_ == "distilled"
@@ -421,7 +455,7 @@ def test_a_distilled_map_comes_close_to_one_fitted_to_everything(distilled, roll
 
 def test_a_distilled_map_keeps_old_points_and_goes_on_from_there(distilled, model, roll, known):
     new = absorb(distilled, roll.points[~known])
-    moved = rms_error(distilled.embedding_, new.transform(roll.points[known]), aligned=True)
+    moved = nrmse(distilled.embedding_, new.transform(roll.points[known]), matched=True)
     assert moved < 1
     assert new.absorption_.z == pytest.approx(moved, rel=0.5)
     assert new.embedder_.bandwidth == distilled.embedder_.bandwidth
@@ -438,12 +472,12 @@ def test_few_moved_landmarks_take_in_a_basin_and_leave_old_frames_alone(tiny, fr
     new = absorb(tiny, points[core])
     assert new.coverage(points).inside.all()
     assert new.multiplicities_.sum() == pytest.approx(len(points))
-    assert rms_error(tiny.embedding_, new.transform(points[~core]), aligned=True) < 2
+    assert nrmse(tiny.embedding_, new.transform(points[~core]), matched=True) < 2
     assert new.certificate_ is None
     # The old coordinate's scale and origin, so only the shape can be compared.
     slope, shift = np.polyfit(new.transform(points)[:, 0], exact.embedding_[:, 0], 1)
     fitted = slope * new.transform(points) + shift
-    assert rms_error(exact.embedding_, fitted, aligned=True) < 1.5
+    assert nrmse(exact.embedding_, fitted, matched=True) < 1.5
     np.testing.assert_allclose(
         new.landmark_embedding_, new.transform(landmark_frames(new, points)), atol=1e-5
     )
@@ -466,7 +500,7 @@ def test_distilled_maps_are_saved_and_absorb_again(tiny, frames, tmp_path):
     second = absorb(again, points[rest])
     assert second.coverage(points).inside.all()
     assert second.multiplicities_.sum() == pytest.approx(len(points))
-    assert rms_error(tiny.embedding_, second.transform(points[~core]), aligned=True) < 2
+    assert nrmse(tiny.embedding_, second.transform(points[~core]), matched=True) < 2
 
 
 @pytest.mark.parametrize("edge", [12.5, 13.0])
@@ -478,7 +512,7 @@ def test_a_map_too_coarse_to_tell_what_changes_says_so_and_stays(roll, edge):
     with pytest.warns(AccuracyWarning, match="overlaps by less than half with every eigenvector"):
         new = absorb(model, roll.points[~known])
     assert new.coverage(roll.points).inside.all()
-    assert rms_error(model.embedding_, new.transform(roll.points[known]), aligned=True) < 1
+    assert nrmse(model.embedding_, new.transform(roll.points[known]), matched=True) < 1
     np.testing.assert_array_equal(new.eigenvalues_, model.eigenvalues_)
 
 
@@ -487,7 +521,7 @@ def test_the_clock_of_a_walk_over_few_landmarks_is_set_right(tiny, frames):
     points, core = frames
     new = absorb(tiny, points[~core][:1], weights=[1e-6], counts=tiny.multiplicities_)
     np.testing.assert_allclose(new.eigenvalues_, tiny.eigenvalues_, rtol=1e-5)
-    assert rms_error(tiny.embedding_, new.transform(points[~core]), aligned=True) < 0.01
+    assert nrmse(tiny.embedding_, new.transform(points[~core]), matched=True) < 0.01
 
 
 def test_points_beyond_wide_cells_are_within_reach_of_the_points_there():

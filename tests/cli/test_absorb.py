@@ -78,10 +78,10 @@ def test_records_out_of_reach_are_counted_and_can_be_left_out_at_once(world, cap
     message = capsys.readouterr().err
     n_near = int((~load(folder / "map.ldm").coverage(points).inside).sum())
     assert f"30 of {n_near + 30} points are not connected to the map" in message
-    assert f"--unreachable leave skips them and absorbs the other {n_near};" in message
+    assert f"--disconnected leave skips them and absorbs the other {n_near};" in message
     assert "sqrt(epsilon) from the nearest landmark" in message
     assert not (folder / "near.ldm").exists()
-    assert main([*command, "--unreachable", "leave"]) == 0
+    assert main([*command, "--disconnected", "leave"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert (facts["absorbed"], facts["left_out"]) == (n_near, 30)
 

@@ -12,7 +12,7 @@ from written_trajectories import mdtraj_trajectory
 import ldmaps
 import ldmaps.inputs
 from ldmaps.cli import main
-from ldmaps.regions import count_transitions, learn_basins, load_regions
+from ldmaps.regions import count_transitions, find_basins, load_regions
 
 mdtraj = pytest.importorskip("mdtraj", reason="mdtraj reads the trajectories")
 
@@ -24,7 +24,7 @@ def folder(tmp_path_factory):
     for name, part in (("a.trr", whole[:500]), ("b.trr", whole[500:])):
         part.save(str(folder / name))
     whole[0].save_pdb(str(folder / "top.pdb"))
-    source = ldmaps.inputs.open(
+    source = ldmaps.inputs.open_files(
         [folder / "a.trr", folder / "b.trr"], top=folder / "top.pdb", select="not element H"
     )
     model = ldmaps.LandmarkDiffusionMap(2, "connected", "rmsd", n_landmarks=100).fit(source)
@@ -41,7 +41,7 @@ def test_basins_are_those_of_the_library(folder, capsys):
     assert main(["basins", path, "--n-basins", "2", "--json", "-o", str(folder / "basins.json"), "-f"]) == 0
     said = json.loads(capsys.readouterr().out)
     model = ldmaps.load(path)
-    basins = learn_basins(model, 2)
+    basins = find_basins(model, 2)
     labels = [
         next((place for place in range(2) if chi[place] >= 0.7), -1)
         for chi in basins.memberships(model.embedding_)

@@ -105,8 +105,8 @@ def test_a_second_topology_is_refused(files, capsys, command):
     ("options", "message"),
     [
         (("-m", 400), "--n-landmarks 400 is more than the 300 points"),
-        (("-m", 20, "--components", 30), "--components 30 needs at least 31 landmarks"),
-        (("-m", 20, "--drop-outliers", 0.7), "share of points"),
+        (("-m", 20, "--n-components", 30), "--n-components 30 needs at least 31 landmarks"),
+        (("-m", 20, "--outliers", 0.7), "share of points"),
         (("--select", "name CA"), "--select applies to trajectories"),
         (("--start", 5, "--stop", 3), "--stop 3 leaves no frame after --start 5"),
     ],
@@ -126,17 +126,17 @@ def command_parser(name):
     ("command", "named", "words"),
     [
         ("fit", Named("n_landmarks", 400), "--n-landmarks 400"),
-        ("fit", Named("n_components"), "--components"),
-        ("fit", Named("t", 2.0), "--diffusion-time 2"),
-        ("fit", Named("random_state"), "--seed"),
+        ("fit", Named("n_components"), "--n-components"),
+        ("fit", Named("diffusion_time", 2.0), "--diffusion-time 2"),
+        ("fit", Named("random_state"), "--random-state"),
         ("fit", Named("epsilon", "connected"), "--epsilon connected"),
-        ("fit", Named("outliers", ...), "--drop-outliers"),
+        ("fit", Named("outliers", ...), "--outliers"),
         ("embed", Named("columns", ["x", "y"]), "--columns x,y"),
         ("embed", Named("select", "name CA"), '--select "name CA"'),
         ("embed", Named("top", "top.pdb"), "-t top.pdb"),
         ("embed", Named("match_atoms", True), "--match-atoms"),
         ("embed", Named("stop", 5), "--stop 5"),
-        ("absorb", Named("disconnected", "leave"), "--unreachable leave"),
+        ("absorb", Named("disconnected", "leave"), "--disconnected leave"),
         ("stream", Named("stall_after", 0.5), "--stall-after 0.5"),
         ("stream", Named("periodic", "keep"), "--periodic keep"),
         ("absorb", Named("periodic", "keep"), 'periodic="keep"'),  # which it has no option for
@@ -344,7 +344,7 @@ def test_a_seed_beyond_what_generators_take_is_an_error_of_the_option(folder, ca
         folder / "seed.ldm",
         "-f",
         "-q",
-        "--seed",
+        "--random-state",
     )
     assert run(*command, 2**32) == 2
     assert "whole number from 0 to 4294967295 is needed, got '4294967296'" in capsys.readouterr().err

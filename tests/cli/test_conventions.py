@@ -107,7 +107,7 @@ def test_c_libraries_do_not_write_into_the_data(files, tmp_path):
     model = LandmarkDiffusionMap(2, metric="rmsd", n_landmarks=20)
     import ldmaps.inputs
 
-    model.fit(ldmaps.inputs.open(files["dcd"], top=files["top"])).save(tmp_path / "map.ldm")
+    model.fit(ldmaps.inputs.open_files(files["dcd"], top=files["top"])).save(tmp_path / "map.ldm")
     command = [
         *LDMAPS,
         "embed",

@@ -76,7 +76,7 @@ class Grower(Sink):
 @pytest.mark.parametrize("form", ["xtc", "dcd"])
 def test_a_growing_file_gives_the_coordinates_of_the_finished_one(model, files, tmp_path, form):
     loaded = ldmaps.load(model)
-    source = ldmaps.inputs.open(files[form], files["top"], model_facts=loaded.source_)
+    source = ldmaps.inputs.open_files(files[form], files["top"], model_facts=loaded.source_)
     expected = loaded.transform(source)
     data, path = files[form].read_bytes(), tmp_path / f"run.{form}"
     path.write_bytes(data[: len(data) // 3])

@@ -35,7 +35,7 @@ def molecule_map(files, tmp_path_factory):
         "not element H",
         "-m",
         40,
-        "--components",
+        "--n-components",
         2,
         "-o",
         path,
@@ -58,7 +58,7 @@ def roll_files(tmp_path_factory):
 @pytest.fixture(scope="module")
 def roll_map(roll_files, tmp_path_factory):
     path = tmp_path_factory.mktemp("maps") / "roll.ldm"
-    assert run("fit", roll_files / "roll.csv", "--epsilon", 9, "-m", 60, "--components", 2, "-o", path) == 0
+    assert run("fit", roll_files / "roll.csv", "--epsilon", 9, "-m", 60, "--n-components", 2, "-o", path) == 0
     return path
 
 
@@ -117,7 +117,7 @@ def test_embed_writes_what_transform_returns(molecule_map, files, tmp_path, exte
         assert list(frame.columns) == COLUMNS
         columns = {name: frame[name].to_numpy() for name in COLUMNS}
     n = len(MOLECULE)
-    source = ldmaps.inputs.open([files["xtc"], files["dcd"]], top=files["top"], select="not element H")
+    source = ldmaps.inputs.open_files([files["xtc"], files["dcd"]], top=files["top"], select="not element H")
     model = ldmaps.load(molecule_map)
     expected = model.transform(source)
     coverage = model.coverage(source)
@@ -158,7 +158,7 @@ def test_npz_and_parquet_tables(roll_map, roll_files, tmp_path):
 
 def test_columns_may_be_chosen_by_name_or_number(roll_files, tmp_path):
     for number, columns in enumerate(("x,z", "1,3")):
-        arguments = ["--columns", columns, "--epsilon", 9, "--components", 2, "-m", 30]
+        arguments = ["--columns", columns, "--epsilon", 9, "--n-components", 2, "-m", 30]
         assert run("fit", roll_files / "roll.csv", *arguments, "-o", tmp_path / f"{number}.ldm") == 0
     first, second = (ldmaps.load(tmp_path / f"{number}.ldm") for number in (0, 1))
     assert first.source_["columns"] == ["x", "z"]
@@ -167,7 +167,7 @@ def test_columns_may_be_chosen_by_name_or_number(roll_files, tmp_path):
 
 def test_frames_as_an_array(files, tmp_path):
     np.save(tmp_path / "frames.npy", MOLECULE.frames)
-    assert run("fit", tmp_path / "frames.npy", "-m", 30, "--components", 2, "-o", tmp_path / "map.ldm") == 0
+    assert run("fit", tmp_path / "frames.npy", "-m", 30, "--n-components", 2, "-o", tmp_path / "map.ldm") == 0
     model = ldmaps.load(tmp_path / "map.ldm")
     assert isinstance(model.metric_, RMSD)
     # A trajectory of as many atoms goes with it, since nothing is known of names.
@@ -195,7 +195,18 @@ def test_mass_weights_come_from_the_topology(files, tmp_path):
 
 def test_the_seed_decides(roll_files, tmp_path):
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        options = ["--landmarks", "uniform", "-m", 40, "--epsilon", 16, "--components", 2, "--seed", seed]
+        options = [
+            "--landmarks",
+            "uniform",
+            "-m",
+            40,
+            "--epsilon",
+            16,
+            "--n-components",
+            2,
+            "--random-state",
+            seed,
+        ]
         assert run("fit", roll_files / "roll.npy", *options, "-o", tmp_path / f"{name}.ldm") == 0
     a, b, c = (ldmaps.load(tmp_path / f"{name}.ldm").landmark_indices_ for name in "abc")
     np.testing.assert_array_equal(a, b)
@@ -394,10 +405,10 @@ def test_usage_errors_are_2(arguments, capsys):
 def test_a_bad_row_is_named_and_can_be_dropped(tmp_path, capsys):
     rows = np.column_stack([np.linspace(0, 10, 100), np.zeros(100)])
     np.savetxt(tmp_path / "rows.csv", np.concatenate([rows, [[5.0, 200.0]]]), delimiter=",")
-    fit = ("fit", tmp_path / "rows.csv", "--components", 1, "--epsilon", "connected")
+    fit = ("fit", tmp_path / "rows.csv", "--n-components", 1, "--epsilon", "connected")
     assert run(*fit, "-o", tmp_path / "ruined.ldm") == 0
     assert "psi2 is supported by only 1.0 of 101 points, mostly row 100 of" in capsys.readouterr().err
-    assert run(*fit, "--drop-outliers", 0.01, "-o", tmp_path / "mended.ldm", "--json") == 0
+    assert run(*fit, "--outliers", 0.01, "-o", tmp_path / "mended.ldm", "--json") == 0
     captured = capsys.readouterr()
     assert "carried" not in captured.err
     facts = json.loads(captured.out)
@@ -434,7 +445,7 @@ def test_terminal_escapes_of_a_file_are_not_obeyed(roll_map, tmp_path, capsys, f
         {"source": {"kind": "table", "columns": "abc"}},
         {"source": {"files": [1]}},
         {"settings": {"alpha": "1"}},
-        {"settings": {"t": -1.0}},
+        {"settings": {"diffusion_time": -1.0}},
         {"library_version": None},
         {"epsilon": 1e-320},
         {"epsilon": 1e-250},

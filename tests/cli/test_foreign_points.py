@@ -11,8 +11,8 @@ from ldmaps import LandmarkDiffusionMap, load
 from ldmaps.cli import main
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.metrics import Periodic
-from ldmaps.quality.outside_reasons import OutsideSample, outside_warning
 from ldmaps.regions import Box, save_regions
+from ldmaps.validation.outside_reasons import OutsideSample, outside_warning
 
 MOLECULE = alanine_dipeptide(stride=50)
 ROLL = swiss_roll(500, random_state=0).points

@@ -55,8 +55,8 @@ def test_json_holds_the_figures(capsys):
 
 def test_takes_the_options_of_fit(asked):
     options = (
-        "--drop-outliers 0.02 --tolerance 2 --extension nystrom --landmarks farthest --threads 1 --alpha 0.5 "
-        "--diffusion-time 2 --epsilon 0.25 --components 3 --max-passes 4 --metric rmsd"
+        "--outliers 0.02 --tolerance 2 --extension nystrom --landmarks farthest --threads 1 --alpha 0.5 "
+        "--diffusion-time 2 --epsilon 0.25 --n-components 3 --max-passes 4 --metric rmsd"
     )
     assert main(["plan", "5000", "22", "--stride", "3", *options.split()]) == 0
     ((counts, chosen),) = asked
@@ -68,7 +68,7 @@ def test_takes_the_options_of_fit(asked):
         "landmarks": "farthest",
         "n_threads": 1,
         "alpha": 0.5,
-        "t": 2.0,
+        "diffusion_time": 2.0,
         "epsilon": 0.25,
         "n_components": 3,
         "limits": Limits(max_passes=4),

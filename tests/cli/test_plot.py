@@ -60,7 +60,7 @@ def test_mistakes_are_explained(folder, capsys):
     )
     assert "has no column 'q'; it has x, height, z" in capsys.readouterr().err
     assert main([*plot, "-o", str(folder / "x.png"), "-x", "psi9"]) == 1
-    assert "numbered 0 to 1" in capsys.readouterr().err
+    assert "does not exist: this map has psi2, psi3" in capsys.readouterr().err
     assert not (folder / "x.png").exists()
 
 

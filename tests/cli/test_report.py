@@ -29,7 +29,16 @@ def folder(tmp_path_factory):
     np.savetxt(folder / "roll.csv", ROLL, delimiter=",", header="x,y,z", comments="")
     assert (
         run(
-            "fit", folder / "roll.csv", "--epsilon", 9, "-m", 60, "--components", 2, "-o", folder / "roll.ldm"
+            "fit",
+            folder / "roll.csv",
+            "--epsilon",
+            9,
+            "-m",
+            60,
+            "--n-components",
+            2,
+            "-o",
+            folder / "roll.ldm",
         )
         == 0
     )
@@ -97,7 +106,7 @@ def test_frames_times_and_structures_of_a_trajectory(files, page, tmp_path):
             select,
             "-m",
             40,
-            "--components",
+            "--n-components",
             2,
             "-o",
             model,
@@ -167,7 +176,7 @@ def test_a_page_is_html_by_its_name(folder, tmp_path, capsys):
 
 
 def test_rows_of_another_map_are_refused(folder, tmp_path, page, capsys):
-    other = ("fit", folder / "roll.csv", "--epsilon", 6, "-m", 60, "--components", 2, "--seed", 5)
+    other = ("fit", folder / "roll.csv", "--epsilon", 6, "-m", 60, "--n-components", 2, "--random-state", 5)
     assert run(*other, "-o", tmp_path / "other.ldm") == 0
     for name, model in (("own", folder / "roll.ldm"), ("other", tmp_path / "other.ldm")):
         assert run("embed", model, folder / "roll.csv", "-o", tmp_path / f"{name}.csv") == 0

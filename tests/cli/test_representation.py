@@ -54,7 +54,7 @@ def chain(tmp_path_factory):
         str(folder / "top.pdb"),
         "-m",
         "60",
-        "--components",
+        "--n-components",
         "2",
         "--epsilon",
         "connected",

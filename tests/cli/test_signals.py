@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -30,8 +31,9 @@ def test_signals_at_random_moments():
 @pytest.mark.parametrize(
     ("number", "error"), [(signal.SIGTERM, session._Terminated), (signal.SIGINT, KeyboardInterrupt)]
 )
-def test_a_signal_that_python_drops_is_sent_again(number, error):
+def test_a_signal_that_python_drops_is_sent_again(monkeypatch, number, error):
     """An exception in a finaliser goes no further; imports run one for every module."""
+    monkeypatch.setattr(session, "_REMINDED_AFTER", 0.2)
 
     class Finalised:
         def __del__(self):
@@ -76,22 +78,38 @@ def test_handlers_are_put_back():
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
-def test_a_signal_that_other_code_catches_is_sent_again_but_cleaning_up_is_not_interrupted():
+def test_a_signal_that_other_code_catches_is_sent_again_but_cleaning_up_is_not_interrupted(monkeypatch):
+    """It wakes the command from a system call that waits, such as reading a pipe that stays open."""
+    monkeypatch.setattr(session, "_REMINDED_AFTER", 0.2)
     seen = []
+    reading, writing = os.pipe()
+
+    def give_up():
+        seen.append("nothing woke it")
+        os.write(writing, b".")
+
+    patience = threading.Timer(LIMIT, give_up)
 
     def catch_one_and_wait():
         with session._terminated_like_interrupted():
             with contextlib.suppress(BaseException):
                 signal.raise_signal(signal.SIGTERM)
             try:
-                time.sleep(LIMIT)
+                os.read(reading, 1)
             finally:
                 seen.append("cleaning up")
                 time.sleep(2.5 * session._REMINDED_AFTER)
                 seen.append("clean")
 
-    with pytest.raises(session._Terminated):
-        catch_one_and_wait()
+    patience.start()
+    try:
+        with pytest.raises(session._Terminated):
+            catch_one_and_wait()
+    finally:
+        patience.cancel()
+        patience.join()
+        os.close(reading)
+        os.close(writing)
     assert seen == ["cleaning up", "clean"]
 
 

@@ -34,7 +34,18 @@ def folder(tmp_path_factory):
     np.save(folder / "roll.npy", ROLL)
     (folder / "roll.ndjson").write_text("".join(json.dumps(row) + "\n" for row in ROLL.tolist()))
     assert (
-        run("fit", folder / "roll.csv", "--epsilon", 9, "-m", 60, "--components", 2, "-o", folder / "map.ldm")
+        run(
+            "fit",
+            folder / "roll.csv",
+            "--epsilon",
+            9,
+            "-m",
+            60,
+            "--n-components",
+            2,
+            "-o",
+            folder / "map.ldm",
+        )
         == 0
     )
     return folder

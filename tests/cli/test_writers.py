@@ -88,7 +88,7 @@ def test_an_output_that_fails_ends_all_threads_and_leaves_no_file(tmp_path):
     rng = np.random.default_rng(3)
     model = LandmarkDiffusionMap(2, 2.0, landmarks="kmedoids", n_landmarks=20).fit(rng.normal(size=(200, 3)))
     np.save(tmp_path / "rows.npy", rng.normal(size=(5000, 3)))
-    source = ldmaps.inputs.open(tmp_path / "rows.npy", chunk=100)
+    source = ldmaps.inputs.open_files(tmp_path / "rows.npy", chunk=100)
 
     def write():
         with (

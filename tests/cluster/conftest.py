@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
+from polling import PATIENCE
 
 pytest.importorskip("distributed")
 
@@ -17,6 +20,8 @@ def cluster():
         # How often signs of life are looked for; how old they may be is set below.
         "distributed.scheduler.worker-ttl": "8s",
         "distributed.comm.timeouts.connect": "20s",
+        # A killed worker that takes longer to come back is not started again.
+        "distributed.deploy.lost-worker-timeout": "300s",
         "distributed.admin.low-level-log-length": 0,
     }
     with (
@@ -48,8 +53,26 @@ def with_workers(cluster):
         client = Client(cluster)
         clients.append(client)
         client.wait_for_workers(count, timeout=180)
+        _wait_until_settled(cluster)
         return client
 
     yield start
     for client in clients:
         client.close()
+
+
+def _wait_until_settled(cluster):
+    """Wait until the scheduler knows exactly the workers that the cluster is to have.
+
+    After an earlier test it may still have one that is about to be closed, while the one that stays is being started
+    again because it was killed: for a moment there would be none.
+    """
+    deadline = time.monotonic() + 3 * PATIENCE
+    while True:
+        known = {worker.name for worker in cluster.scheduler.workers.values()}
+        if known == set(cluster.worker_spec):
+            return
+        assert time.monotonic() < deadline, (
+            f"workers {sorted(known)} run instead of {sorted(cluster.worker_spec)}"
+        )
+        time.sleep(0.02)

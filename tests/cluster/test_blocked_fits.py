@@ -12,12 +12,13 @@ import pytest
 
 import ldmaps
 from ldmaps import LandmarkDiffusionMap, Limits
-from ldmaps.cluster import bracket, is_blocked, is_dask_array
+from ldmaps.cluster import bracket
 from ldmaps.cluster.points import BlockedPoints, Blocks
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.diffusion.walk import minimum_spanning_tree
 from ldmaps.errors import InvalidInputError
 from ldmaps.fit import blocks, coordinates, recipe
+from ldmaps.inputs.opening import is_blocked, is_dask_array
 from ldmaps.metrics import RMSD, Euclidean
 
 ROLL = swiss_roll(3000).points
@@ -155,8 +156,9 @@ def test_given_landmarks_and_uniform_ones():
     ids=str,
 )
 def test_what_needs_all_points_is_done_here_while_they_are_few(settings):
-    X = da.from_array(ROLL, chunks=(800, 3))
-    assert_same_fit(roll_map(**settings).fit(ROLL), roll_map(**settings).fit(X))
+    few = ROLL[:1000]
+    X = da.from_array(few, chunks=(300, 3))
+    assert_same_fit(roll_map(**settings).fit(few), roll_map(**settings).fit(X))
 
 
 def test_large_results_stay_in_blocks(monkeypatch, in_memory, tmp_path):
@@ -189,7 +191,7 @@ def test_error_estimates_of_a_blocked_fit(in_memory):
 
 
 def test_a_reference_that_is_a_sample_has_the_same_weights(monkeypatch):
-    from ldmaps.quality import error_estimate
+    from ldmaps.validation import error_estimate
 
     monkeypatch.setattr(error_estimate, "MAX_REFERENCE_POINTS", 500)
     weights = np.random.default_rng(3).choice([0.0, 1.0, 2.5], len(ROLL))
@@ -200,7 +202,7 @@ def test_a_reference_that_is_a_sample_has_the_same_weights(monkeypatch):
 
 
 def test_a_reference_that_is_a_sample_comes_with_the_first_gather(monkeypatch):
-    from ldmaps.quality import error_estimate
+    from ldmaps.validation import error_estimate
 
     monkeypatch.setattr(error_estimate, "MAX_REFERENCE_POINTS", 500)
     gathers = []

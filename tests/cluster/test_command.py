@@ -30,7 +30,7 @@ def run(tmp_path_factory):
     return folder
 
 
-SETTINGS = ["-m", "30", "--epsilon", "0.005", "--components", "2"]
+SETTINGS = ["-m", "30", "--epsilon", "0.005", "--n-components", "2"]
 
 
 def inputs(folder):

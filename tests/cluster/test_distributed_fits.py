@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from ldmaps import LandmarkDiffusionMap
-from ldmaps.cluster import engine, is_dask_array
+from ldmaps.cluster import engine
 from ldmaps.cluster.engine import client_in_use, computed, shared, task
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.fit import blocks
+from ldmaps.inputs.opening import is_dask_array
 
 ROLL = swiss_roll(4000).points
 #: Nothing is held out: these tests count how often blocks are read, or end workers while they assign points.

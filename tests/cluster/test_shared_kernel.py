@@ -15,7 +15,7 @@ from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.diffusion.streamed_kernel import PartialProduct, StreamedKernel
 from ldmaps.diffusion.walk import Walk
 from ldmaps.metrics import RMSD, Euclidean
-from ldmaps.quality import align
+from ldmaps.validation import match_columns
 
 POINTS = swiss_roll(3000).points
 VECTORS = np.random.default_rng(0).normal(size=(3000, 4))
@@ -59,7 +59,7 @@ def test_an_exact_map_of_frames_is_the_same(with_workers):
     with_workers(2)
     found = DiffusionMap(**settings).fit(da.from_array(frames, chunks=(400, 22, 3)))
     np.testing.assert_allclose(found.eigenvalues_, plain.eigenvalues_, rtol=1e-5)
-    aligned = align(plain.embedding_, found.embedding_)
+    aligned = match_columns(plain.embedding_, found.embedding_)
     np.testing.assert_allclose(aligned, plain.embedding_, atol=1e-3 * np.ptp(plain.embedding_, axis=0).max())
 
 
@@ -76,12 +76,14 @@ def test_a_worker_killed_in_a_pass_changes_nothing(with_workers, workers):
     plain, shared = kernels(frames, RMSD())
     vectors = np.random.default_rng(0).normal(size=(len(frames), 2))
     expected = plain.product(vectors, 2)
+    # Asked before the pass: in it a worker may be too busy to answer.
+    process = next(iter(client.run(os.getpid).values()))
     killed = []
 
     def kill(so_far):
         if not killed:
-            killed.append(next(iter(client.run(os.getpid).values())))
-            os.kill(killed[0], signal.SIGKILL)
+            killed.append(process)
+            os.kill(process, signal.SIGKILL)
 
     found = shared.product(vectors, on_band=kill)
     assert killed

@@ -13,7 +13,7 @@ from ldmaps.datasets import alanine_dipeptide
 from ldmaps.demo import comparison
 from ldmaps.demo.figure import draw
 from ldmaps.demo.files import FILES
-from ldmaps.quality.fidelity import rms_error
+from ldmaps.validation.fidelity import nrmse
 
 STRIDE = 32
 
@@ -41,7 +41,7 @@ def test_landmark_maps_are_close_to_the_exact_one(demonstration):
     for entry in demonstration.approximations:
         assert 0 < entry.z_training < 10
         assert 0 < entry.z_held_out < 10
-        assert entry.z_held_out == pytest.approx(rms_error(demonstration.exact.held_out, entry.held_out))
+        assert entry.z_held_out == pytest.approx(nrmse(demonstration.exact.held_out, entry.held_out))
         assert entry.spectrum == pytest.approx(demonstration.exact.spectrum, abs=0.1)
 
 
@@ -82,7 +82,7 @@ def test_the_table_states_the_facts(demonstration):
     assert f"{demonstration.epsilon:.3e} nm²" in text
     rows = {line.split()[0]: line for line in text.splitlines() if line.endswith("×")}
     assert set(rows) == {"exact", "PST", "k-medoids", "distilled"}
-    assert "certified with 95 % confidence on 188 of the N" in text
+    assert "certified with 95 % confidence on 196 of the N" in text
     for entry in (demonstration.exact, *demonstration.approximations):
         row = rows[entry.name]
         assert f"{entry.spectrum[0]:.4f}" in row

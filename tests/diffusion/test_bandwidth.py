@@ -257,7 +257,8 @@ def test_number_is_taken_as_it_is(number):
 )
 def test_neither_rule_nor_positive_number(rule):
     with pytest.raises(
-        InvalidInputError, match='epsilon must be "bulk", "connected", "coifman" or a positive number, got '
+        InvalidInputError,
+        match='epsilon must be "bulk", "local", "connected", "coifman" or a positive number, got ',
     ) as caught:
         choose(rule, sheet(10, 0))
     assert repr(rule) in str(caught.value)

@@ -301,7 +301,7 @@ def test_arguments_are_left_alone(solve):
 
 def test_leading_pairs_are_the_first_ones(solve):
     found = solve(kernel_of(sheet(80, 14)), np.ones(80), 6)
-    leading = found.leading(2)
+    leading = found.taking(np.arange(2))
     np.testing.assert_array_equal(leading.eigenvalues, found.eigenvalues[:2])
     np.testing.assert_array_equal(leading.vectors, found.vectors[:, :2])
     np.testing.assert_array_equal(leading.source_weights, found.source_weights)

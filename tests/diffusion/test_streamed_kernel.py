@@ -29,7 +29,7 @@ CASES = {
     "wide": (Euclidean(), wide, 3.0),
     "rmsd": (RMSD(), molecules, 0.1),
     "weighted rmsd": (RMSD(weights=np.arange(7)), molecules, 0.1),
-    "aligned rmsd": (RMSD(align=[0, 1, 2, 3]), molecules, 0.2),
+    "aligned rmsd": (RMSD(superpose_on=[0, 1, 2, 3]), molecules, 0.2),
     "periodic": (Periodic(), angles, 0.3),
 }
 

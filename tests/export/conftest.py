@@ -46,7 +46,7 @@ def weighted(frames):
 
 @pytest.fixture(scope="session")
 def aligned(frames):
-    return fitted(RMSD(align=[4, 6, 8, 14]), frames[::2])
+    return fitted(RMSD(superpose_on=[4, 6, 8, 14]), frames[::2])
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from ldmaps.datasets import swiss_roll
 from ldmaps.errors import AtomOrderWarning, InvalidInputError, OutsideDomainWarning
 from ldmaps.export import check_export, export_map
 from ldmaps.export.definition import engine_atoms
-from ldmaps.inputs import open as open_points
+from ldmaps.inputs import open_files
 
 #: Many of these maps change in transitions alone, which an export warns of; tests/export/test_hills.py has its test.
 pytestmark = pytest.mark.filterwarnings("ignore:.*within one hill width:ldmaps.errors.LdmapsWarning")
@@ -44,7 +44,7 @@ def files(tmp_path_factory):
     trajectory.save(str(folder / "traj.xtc"))
     trajectory[0].save(str(folder / "top.pdb"))
     model = LandmarkDiffusionMap(2, metric="rmsd", n_landmarks=6, extension="distilled")
-    model.fit(open_points(str(folder / "traj.xtc"), str(folder / "top.pdb"), select="not element H"))
+    model.fit(open_files(str(folder / "traj.xtc"), str(folder / "top.pdb"), select="not element H"))
     model.save(folder / "map.ldm")
     water = mdtraj.Topology()
     residue = water.add_residue("HOH", water.add_chain())
@@ -164,11 +164,12 @@ def test_frames_of_the_engine_show_a_wrong_order_of_atoms(files, run, tmp_path):
     settings = {"model": model, "traj": str(files / "run.xtc"), "top": str(files / "system.pdb")}
     for atoms in (right, wrong):
         folder = model.export(tmp_path / str(atoms[1]), "plumed", atoms=atoms)
-        Plumed(folder / "check.dat").drive(read_xyz(folder / "check.xyz"))
+        plumed = Plumed(folder / "check.dat")
+        plumed.drive(read_xyz(folder / "check.xyz"))
         check_export([folder / "COLVAR"])
         # The engine prints twice as often as it writes frames, and stops before the last ones.
         twice, steps = np.repeat(frames, 2, axis=0), np.repeat(times, 2) + np.tile([0.0, 1.0], len(times))
-        Plumed(folder / "check.dat").drive(twice[:-5], steps[:-5])
+        plumed.drive(twice[:-5], steps[:-5])
     agreements = check_export([tmp_path / str(right[1]) / "COLVAR"], **settings)
     assert list(agreements) == ["psi2", "psi3"]
     assert max(agreements.values()) < 0.02  # XTC keeps three decimals
@@ -267,7 +268,7 @@ def test_columns_need_names_that_engines_take(periodic, tmp_path):
 def test_frames_have_no_columns(plain, tmp_path):
     with pytest.raises(InvalidInputError, match="on frames, which have no columns"):
         plain.export(tmp_path, "plumed", atoms=range(22), names=["a"])
-    with pytest.raises(InvalidInputError, match='must be "plumed" or "colvars", got .gromacs'):
+    with pytest.raises(InvalidInputError, match='must be "plumed", "colvars" or "torch", got .gromacs'):
         plain.export(tmp_path, "gromacs", atoms=range(22))
     with pytest.raises(InvalidInputError, match="only a fitted map"):
         export_map(LandmarkDiffusionMap(), tmp_path, "plumed")
@@ -319,9 +320,7 @@ def test_columns_of_a_run_are_compared_with_the_map(angles, tmp_path):
     """Round trip: what an engine prints of columns and coordinates is what ldmaps makes of the columns."""
     table = tmp_path / "angles.csv"
     table.write_text("phi,psi\n" + "".join(f"{a!r},{b!r}\n" for a, b in angles.tolist()))
-    model = LandmarkDiffusionMap(2, "connected", metric="periodic", n_landmarks=6).fit(
-        open_points(str(table))
-    )
+    model = LandmarkDiffusionMap(2, "connected", metric="periodic", n_landmarks=6).fit(open_files(str(table)))
     model.save(tmp_path / "angles.ldm")
     psi = model.transform(angles)
     rows = np.column_stack([np.arange(len(psi)), angles, psi])

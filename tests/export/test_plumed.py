@@ -75,16 +75,17 @@ def test_the_wall_costs_four_kt_a_tenth_beyond_the_domain(model, frames, tmp_pat
 def test_the_check_finds_the_map_and_a_wrong_order_of_atoms(model, tmp_path):
     folder = export_map(model, tmp_path / "out", "plumed", atoms=np.arange(22)[::-1])
     frames = read_xyz(folder / "check.xyz")
-    _, forces = Plumed(folder / "check.dat").drive(frames)
+    plumed = Plumed(folder / "check.dat")
+    _, forces = plumed.drive(frames)
     write_forces(folder / "forces.xyz", forces)
     agreements = check_export([folder / "COLVAR", folder / "forces.xyz"])
     assert list(agreements) == ["psi2", "psi3", "forces"]
     assert max(agreements.values()) < 10 * ROUNDING
 
-    Plumed(folder / "check.dat").drive(np.roll(frames, 1, axis=1))
+    plumed.drive(np.roll(frames, 1, axis=1))
     with pytest.raises(InvalidInputError, match="psi. is .* in row .*numbers its atoms differently"):
         check_export([folder / "COLVAR"])
-    Plumed(folder / "check.dat").drive(frames)
+    plumed.drive(frames)
     write_forces(folder / "forces.xyz", -forces)
     with pytest.raises(InvalidInputError, match="^forces is "):
         check_export([folder / "COLVAR", folder / "forces.xyz"])
@@ -118,7 +119,7 @@ def test_the_example_prints_what_its_check_reads_under_the_engines_names(frames,
     pairs = ((4, 16), (5, 17))
     distances = np.stack([np.linalg.norm(frames[:, a] - frames[:, b], axis=1) for a, b in pairs], axis=1)
     table = np.column_stack([distances[:, 0], np.full(len(frames), 7.0), distances[:, 1]])
-    model = LandmarkDiffusionMap(2, metric="scaled", n_landmarks=6, extension="distilled").fit(table)
+    model = LandmarkDiffusionMap(2, metric="standardized", n_landmarks=6, extension="distilled").fit(table)
     model.source_ = {"kind": "table", "columns": ["near", "room", "far"]}
     names, text = ["p", "t", "q"], "p: DISTANCE ATOMS=5,17\nq: DISTANCE ATOMS=6,18"
     folder = export_map(model, tmp_path / "out", "plumed", names=names, define_columns=text)
@@ -135,7 +136,7 @@ def test_a_map_of_columns_on_one_scale(frames, tmp_path):
     pairs = ((4, 16), (5, 17))
     distances = np.stack([np.linalg.norm(frames[:, a] - frames[:, b], axis=1) for a, b in pairs], axis=1)
     table = np.column_stack([distances[:, 0], np.full(len(frames), 7.0), distances[:, 1]])
-    model = LandmarkDiffusionMap(2, metric="scaled", n_landmarks=6, extension="distilled").fit(table)
+    model = LandmarkDiffusionMap(2, metric="standardized", n_landmarks=6, extension="distilled").fit(table)
     text = "a: DISTANCE ATOMS=5,17\nc: DISTANCE ATOMS=6,18"
     folder = export_map(model, tmp_path / "out", "plumed", names=["a", "b", "c"], define_columns=text)
     (folder / "check.dat").write_text(

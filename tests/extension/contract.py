@@ -16,7 +16,7 @@ from ldmaps.fit.landmark_fit import LandmarkFit
 from ldmaps.fit.solve import solve
 from ldmaps.landmarks import KMedoids
 from ldmaps.metrics import Euclidean
-from ldmaps.quality.fidelity import rms_error
+from ldmaps.validation.fidelity import nrmse
 
 N_POINTS, N_LANDMARKS, N_COMPONENTS = 300, 40, 2
 EPSILON = 0.05
@@ -78,7 +78,7 @@ class ExtensionContract:
         walk = a_walk(weights=weights, alpha=alpha, time=time)
         _, embedder = self.fitted(walk)
         exact = solve(walk, N_COMPONENTS).own_coordinates
-        assert rms_error(exact, embedder.extend(walk.points).coordinates) < 12.0
+        assert nrmse(exact, embedder.extend(walk.points).coordinates) < 12.0
 
     @pytest.mark.parametrize("alpha", [0.0, 1.0])
     def test_all_points_as_landmarks_give_the_exact_map(self, alpha):
@@ -114,7 +114,7 @@ class ExtensionContract:
             self.fitted(a_walk(weights=np.full(N_POINTS, factor)))[1].extend(a_walk().points).coordinates
             for factor in (1.0, 4.0)
         )
-        assert rms_error(once, 2.0 * twice) < 0.1
+        assert nrmse(once, 2.0 * twice) < 0.1
 
     def test_changes_nothing_it_is_given(self):
         walk = a_walk()

@@ -5,7 +5,7 @@ import pytest
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap, load
 from ldmaps.archive import read_archive
-from ldmaps.errors import InvalidInputError, ModelFileError
+from ldmaps.errors import InvalidInputError, ModelFileError, OutlierWarning
 from ldmaps.extension import calibration
 from ldmaps.extension.calibration import KEPT, Calibration, calibrate, held_out_rows, memory_of, scored_rows
 from ldmaps.metrics import resolve_metric
@@ -193,7 +193,7 @@ def test_other_maps_have_no_p_and_say_so(settings):
 
     X = np.random.default_rng(0).uniform(size=(600, 2))
     model = LandmarkDiffusionMap(2, 0.1, **settings).fit(X)
-    assert model.coverage(X[:3]).p_value is None
+    assert np.isnan(model.coverage(X[:3]).p_value).all()
     with pytest.raises(InvalidInputError, match="not calibrated.*fit it again"):
         Alarm.of(model)
 
@@ -276,6 +276,22 @@ def saved(tmp_path):
     return tmp_path / "map.ldm"
 
 
+def test_a_small_fit_that_left_points_out_is_calibrated_by_the_others():
+    """All that take part are landmarks, so none was held out, and the text does not claim that."""
+    rng, far = np.random.default_rng(0), [[30.0, 30.0]]
+    X = np.concatenate([rng.uniform(size=(250, 2)), far])
+    with pytest.warns(OutlierWarning, match="1 of 251 points"):
+        model = LandmarkDiffusionMap(2).fit(X)
+    assert model.embedder_.n_landmarks == model.embedder_.calibration.n_points == 250
+    found = shares_below(model.coverage(rng.uniform(size=(2000, 2))).p_value, LEVELS)
+    np.testing.assert_array_less(found, np.asarray(LEVELS) + 0.05)
+    assert model.coverage(far).p_value == pytest.approx(1 / 251)
+    with pytest.raises(
+        InvalidInputError, match=r"training points that calibrate it .* \(250 calibration points\)"
+    ):
+        model.embedder_.calibration.threshold(1e-6)
+
+
 def test_a_file_keeps_the_calibration(saved):
     model = LandmarkDiffusionMap(2, 1.0, n_landmarks=50).fit(normal(600, 0))
     new = normal(100, 1)
@@ -287,7 +303,7 @@ def test_files_without_a_calibration_are_read(saved):
     with pytest.raises(ModelFileError, match="lacks a part of its calibration"):
         load(saved)
     edit_header(saved, calibration=None)
-    assert load(saved).coverage(normal(3, 1)).p_value is None
+    assert np.isnan(load(saved).coverage(normal(3, 1)).p_value).all()
 
 
 @pytest.mark.parametrize(

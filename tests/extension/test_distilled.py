@@ -13,7 +13,7 @@ from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension import Distilled, distilled, least_squares
 from ldmaps.metrics import RMSD
-from ldmaps.quality.fidelity import rms_error
+from ldmaps.validation.fidelity import nrmse
 
 ROLL = swiss_roll(2000, random_state=4).points
 TRAIN, TEST = ROLL[:1500], ROLL[1500:]
@@ -32,7 +32,7 @@ def distilled_map(*args, **settings):
 
 
 def held_out_z(exact, model, new):
-    return rms_error(exact.transform(new), model.transform(new), ranges=np.ptp(exact.embedding_, axis=0))
+    return nrmse(exact.transform(new), model.transform(new), ranges=np.ptp(exact.embedding_, axis=0))
 
 
 @pytest.fixture(scope="module")
@@ -98,27 +98,29 @@ def test_never_worse_than_nystrom_on_frames(m):
 @pytest.mark.parametrize(("alpha", "t"), [(0.0, 0.0), (0.5, 1.0), (1.0, 2.0)])
 def test_all_points_as_landmarks_is_the_exact_map(alpha, t):
     weights = np.random.default_rng(0).uniform(0.1, 3.0, 300)
-    model = distilled_map(2, "connected", n_landmarks=300, alpha=alpha, t=t).fit(
+    model = distilled_map(2, "connected", n_landmarks=300, alpha=alpha, diffusion_time=t).fit(
         TRAIN[:300], sample_weight=weights
     )
-    exact = DiffusionMap(2, "connected", alpha=alpha, t=t).fit(TRAIN[:300], sample_weight=weights)
+    exact = DiffusionMap(2, "connected", alpha=alpha, diffusion_time=t).fit(
+        TRAIN[:300], sample_weight=weights
+    )
     np.testing.assert_allclose(model.embedding_, exact.embedding_, atol=1e-8)
     np.testing.assert_allclose(model.transform(TEST), exact.transform(TEST), atol=1e-8)
 
 
 @pytest.mark.parametrize(("alpha", "t"), [(0.5, 1.0), (1.0, 2.0)])
 def test_density_normalisation_and_time_are_the_references(alpha, t):
-    model = distilled_map(2, 9.0, n_landmarks=120, alpha=alpha, t=t).fit(TRAIN)
-    exact = DiffusionMap(2, 9.0, alpha=alpha, t=t).fit(TRAIN)
+    model = distilled_map(2, 9.0, n_landmarks=120, alpha=alpha, diffusion_time=t).fit(TRAIN)
+    exact = DiffusionMap(2, 9.0, alpha=alpha, diffusion_time=t).fit(TRAIN)
     assert held_out_z(exact, model, TEST) < 0.5
 
 
 def test_error_falls_with_the_number_of_landmarks(exact):
-    def typical(m):
-        fits = (distilled_map(2, 9.0, n_landmarks=m, random_state=seed).fit(TRAIN) for seed in range(3))
+    def typical(m, n_seeds=3):
+        fits = (distilled_map(2, 9.0, n_landmarks=m, random_state=seed).fit(TRAIN) for seed in range(n_seeds))
         return np.median([held_out_z(exact, fit, TEST) for fit in fits])
 
-    errors = [typical(m) for m in (15, 45, 135, 405)]
+    errors = [*(typical(m) for m in (15, 45, 135)), typical(405, n_seeds=1)]
     # Until it is negligible.
     assert all(after < max(0.5 * before, 0.01) for before, after in itertools.pairwise(errors))
     assert errors[-1] < 0.05
@@ -133,7 +135,7 @@ def test_weights_are_counted():
     weights = np.where(TRAIN[:, 1] > 10.0, 1.0, 1e-3)
     exact = DiffusionMap(2, 9.0).fit(TRAIN, sample_weight=weights)
     model = distilled_map(2, 9.0, n_landmarks=60).fit(TRAIN, sample_weight=weights)
-    assert rms_error(exact.embedding_[weights == 1], model.embedding_[weights == 1]) < 1.0
+    assert nrmse(exact.embedding_[weights == 1], model.embedding_[weights == 1]) < 1.0
     left_out = np.where(np.arange(len(TRAIN)) < 300, 0.0, 1.0)
     model = distilled_map(2, 9.0, n_landmarks=60).fit(TRAIN, sample_weight=left_out)
     alone = distilled_map(2, 9.0, n_landmarks=60).fit(TRAIN[300:])
@@ -146,7 +148,7 @@ def test_a_common_factor_of_the_weights_only_scales():
         distilled_map(2, 9.0, n_landmarks=60).fit(TRAIN, sample_weight=np.full(len(TRAIN), factor))
         for factor in (1.0, 4.0)  # a power of 4, so that its root rounds nothing
     )
-    assert rms_error(plain.embedding_, doubled.embedding_ * 2.0) < 0.02
+    assert nrmse(plain.embedding_, doubled.embedding_ * 2.0) < 0.02
 
 
 def test_a_reference_too_large_for_memory_is_a_landmark_map(exact):
@@ -157,6 +159,7 @@ def test_a_reference_too_large_for_memory_is_a_landmark_map(exact):
 
 
 @pytest.mark.parametrize("reach", [1.0, 5.0, 50.0])
+@pytest.mark.filterwarnings("ignore::ldmaps.errors.OutsideDomainWarning")
 def test_points_outside_stay_in_the_hull(model, reach):
     far = TEST + reach * 3.0 * np.random.default_rng(0).normal(size=TEST.shape)
     coefficients = model.embedder_.coefficients
@@ -165,6 +168,7 @@ def test_points_outside_stay_in_the_hull(model, reach):
     assert (found <= coefficients.max(axis=1) + 1e-12).all()
 
 
+@pytest.mark.filterwarnings("ignore::ldmaps.errors.OutsideDomainWarning")
 def test_points_outside_are_no_wilder_than_nystroms(exact, model):
     paper = LandmarkDiffusionMap(2, 9.0, n_landmarks=120, extension="nystrom").fit(TRAIN)
     far = TEST + np.array([0.0, 30.0, 0.0])
@@ -193,7 +197,7 @@ def test_float32_and_float64_agree(exact):
     assert single.embedding_.dtype == np.float32
     errors = [held_out_z(exact, m, TEST.astype(m.embedding_.dtype)) for m in (single, double)]
     assert errors[0] == pytest.approx(errors[1], rel=0.25)
-    assert rms_error(double.embedding_, single.embedding_) < 0.1
+    assert nrmse(double.embedding_, single.embedding_) < 0.1
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
@@ -220,7 +224,7 @@ def test_duplicates_are_harmless():
     X = np.concatenate([TRAIN[:300], TRAIN[:300], TRAIN[:100]])
     model = distilled_map(2, 16.0, n_landmarks=50).fit(X)
     assert np.isfinite(model.embedding_).all()
-    assert rms_error(DiffusionMap(2, 16.0).fit(X).embedding_, model.embedding_) < 2.0
+    assert nrmse(DiffusionMap(2, 16.0).fit(X).embedding_, model.embedding_) < 2.0
 
 
 @pytest.mark.parametrize("n", [3, 5, 12])
@@ -259,7 +263,7 @@ def test_rows_may_come_in_pieces(monkeypatch):
     whole = distilled_map(2, 9.0, n_landmarks=40).fit(TRAIN)
     monkeypatch.setattr(least_squares, "CHUNK_BYTES", 1)
     pieces = distilled_map(2, 9.0, n_landmarks=40).fit(TRAIN)
-    assert rms_error(whole.embedding_, pieces.embedding_) < 0.05
+    assert nrmse(whole.embedding_, pieces.embedding_) < 0.05
 
 
 def test_without_tuning_the_bandwidth_is_one_of_a_few(exact, monkeypatch):

@@ -195,3 +195,18 @@ def test_the_width_of_lowest_error_is_taken(errors, best, asked):
     setting, _ = distilled._widest_worth(told, None, None, Setting(1.0, np.zeros(1)))
     assert setting.bandwidth == best
     assert len(told.asked) == asked
+
+
+def test_a_landmark_that_tuning_gives_no_weight_still_embeds_points_beside_it(monkeypatch):
+    """In single precision too: exp of its logarithm would be 0, and the coordinates of such a point 0/0."""
+    problem = Problem(
+        METRIC, METRIC.prepare(ROLL[INDICES].astype(np.float32)), np.zeros((len(INDICES), 2)), None
+    )
+    rows = Rows(problem.landmarks, np.zeros((len(INDICES), 2)), np.ones(len(INDICES)), INDICES)
+    start = Setting(EPSILON, np.zeros(len(INDICES)))
+    driven_away = np.append(np.where(np.arange(len(INDICES)) == 3, -900.0, 0.0), 0.0)
+    monkeypatch.setattr(least_squares, "_lowest", lambda loss, start, bounds=None: driven_away)
+    weights = np.exp(least_squares.tune(problem, rows, start).log_weights).astype(np.float32)
+    assert weights.max() == 1.0
+    assert 0.0 < weights[3] < 1e-25
+    assert weights[3] > 1e10 * np.finfo(np.float32).tiny

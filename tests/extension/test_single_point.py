@@ -17,6 +17,7 @@ from ldmaps.diffusion.pairwise import SCANNED_LANDMARKS
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension import Embedder, OnlineStep
 from ldmaps.metrics import RMSD, Euclidean, Features, Hamming, Periodic
+from ldmaps.metrics.base import DirectStep
 
 RNG = np.random.default_rng(0)
 
@@ -33,7 +34,7 @@ def built(metric, landmarks, dtype=None):
 
 def together(embedder, X):
     """Embed as a batch does: at least two points, or the quick way might be taken."""
-    return embedder.extend(embedder.prepare(np.concatenate([X, X]))).coordinates[: len(X)]
+    return embedder.place(np.concatenate([X, X])).coordinates[: len(X)]
 
 
 def euclidean(n_landmarks=100, n_features=3, dtype=np.float64):
@@ -128,17 +129,16 @@ def test_one_row_of_angles_has_the_bits_of_the_batch(period, dtype):
     [
         (euclidean(n_features=33), (33,)),
         (euclidean(n_landmarks=SCANNED_LANDMARKS), (3,)),
-        (rmsd(weights=[1, 1, 0, 1, 1, 1, 1]), (7, 3)),
-        (rmsd(align=[0, 1, 2, 3]), (7, 3)),
+        (rmsd(superpose_on=[0, 1, 2, 3]), (7, 3)),
         (rmsd(), (21,)),
         (built(Hamming(), RNG.normal(size=(30, 2))), (2,)),
     ],
-    ids=["many features", "many landmarks", "atoms left out", "aligned", "flat frames", "no quick way"],
+    ids=["many features", "many landmarks", "aligned", "flat frames", "no quick way"],
 )
 def test_what_has_no_quick_way_is_prepared(embedder, shape):
     X = RNG.normal(size=(5, *shape))
     assert embedder.quick_point(X[:1]) is None
-    alone = [embedder.extend(embedder.prepare(x[None])).coordinates[0] for x in X]
+    alone = [embedder.place(x[None]).coordinates[0] for x in X]
     np.testing.assert_array_equal([embedder.embed_one(x) for x in X], alone)
 
 
@@ -264,11 +264,11 @@ def test_atoms_that_do_not_fit_are_refused_in_the_same_words():
     embedder.metric.weights = [1, 1, 1, 1, 1, 1, 0]
     with pytest.raises(InvalidInputError, match="frames of 6 and of 7 atoms"):
         embedder.embed_one(np.ones((7, 3)))
-    embedder.metric.weights, embedder.metric.align = None, [0, 1, 2]
+    embedder.metric.weights, embedder.metric.superpose_on = None, [0, 1, 2]
     with pytest.raises(InvalidInputError, match="superposed"):
         embedder.embed_one(np.ones((7, 3)))
-    embedder = rmsd(align=[0, 1, 2, 3])
-    embedder.metric.align = None
+    embedder = rmsd(superpose_on=[0, 1, 2, 3])
+    embedder.metric.superpose_on = None
     with pytest.raises(InvalidInputError, match="superposed"):
         embedder.embed_one(np.ones((7, 3)))
 
@@ -305,18 +305,17 @@ def test_a_call_inside_a_call_has_scratch_of_its_own():
     class Nested(Euclidean):
         depth = 0
 
-        def one_row(self, landmarks, out):
-            def fill(X):
-                out[...] = 1.0 + self.depth + np.arange(len(landmarks))
-                own = out.copy()
+        def direct_step(self, landmarks, rate, weights, coefficients):
+            def embed(X, coordinates, nearest, lowest):
+                coordinates[...] = 1.0 + self.depth
                 if self.depth == 0:
                     self.depth = 1
-                    assert embedder.quick_point(X) is not None
+                    assert embedder.quick_point(X)[0] == 2.0
                     self.depth = 0
-                np.testing.assert_array_equal(out, own)
+                np.testing.assert_array_equal(coordinates, 1.0 + self.depth)
                 return True
 
-            return fill
+            return DirectStep((3,), embed, lambda X, squared: False)
 
     embedder = built(Nested(), RNG.normal(size=(30, 3)))
     X = RNG.normal(size=(1, 3))

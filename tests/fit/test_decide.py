@@ -9,11 +9,17 @@ import numpy as np
 import pytest
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
-from ldmaps.cluster import is_dask_array
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.diffusion.walk import Groups
-from ldmaps.errors import BandwidthWarning, DisconnectedError, LdmapsWarning, OutlierWarning, ToleranceError
+from ldmaps.errors import (
+    BandwidthWarning,
+    DisconnectedError,
+    DisconnectedWarning,
+    LdmapsWarning,
+    OutlierWarning,
+    ToleranceError,
+)
 from ldmaps.fit import assemble as assemble_module
 from ldmaps.fit import decide, ground, online
 from ldmaps.fit import fit_map as fit_module
@@ -24,6 +30,7 @@ from ldmaps.fit.fit_map import fit_map
 from ldmaps.fit.online import Online
 from ldmaps.fit.recipe import choose_recipe
 from ldmaps.fit.settings import Seeds
+from ldmaps.inputs.opening import is_dask_array
 from ldmaps.metrics import Euclidean
 
 ROLL = swiss_roll(1200).points
@@ -101,11 +108,14 @@ def test_a_tolerance_is_met_without_what_lies_apart():
 
 
 @pytest.mark.parametrize("fit", ["exact", "kmedoids"])
-def test_groups_that_are_large_raise_epsilon(fit):
+def test_groups_that_are_large_are_kept_at_the_same_epsilon(fit):
     groups = np.concatenate([ROLL[:600], ROLL[600:] + 500.0])
-    with pytest.warns(BandwidthWarning, match="the data fall into disconnected groups"):
+    with pytest.warns(
+        DisconnectedWarning, match="2 groups without a transition between them: 600 and 600 points"
+    ):
         model = FITS[fit]().fit(groups)
     assert len(model.diagnosis_.left_out) == 0
+    assert model.epsilon_ < 2 * FITS[fit]().fit(ROLL[:600]).epsilon_
     sides = np.sign(model.embedding_[:, 0])
     assert abs(sides[:600].sum()) == 600
     assert (sides[:600] == -sides[600:]).all()
@@ -113,19 +123,25 @@ def test_groups_that_are_large_raise_epsilon(fit):
 
 def test_a_group_of_one_in_fifty_is_no_outlier():
     apart = np.concatenate([ROLL, ROLL[:24] * 0.1 + 500.0])
-    with pytest.warns(BandwidthWarning, match="the data fall into disconnected groups"):
+    with pytest.warns(DisconnectedWarning, match="1,200 and 24 points"):
         model = FITS["exact"]().fit(apart)
     assert len(model.diagnosis_.left_out) == 0
 
 
-def test_many_small_groups_raise_epsilon():
+def test_many_small_groups_raise_epsilon_where_points_have_no_bandwidth_of_their_own():
     rng = np.random.default_rng(0)
     scattered = np.concatenate([rng.random((340, 2)), 1000.0 * rng.random((60, 2))])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OutlierWarning)
-        with pytest.warns(BandwidthWarning):
-            model = FITS["exact"]().fit(scattered)
-    assert len(model.diagnosis_.left_out) <= 20
+
+    def distance(a, b):
+        return np.linalg.norm(a - b)
+
+    with pytest.warns((BandwidthWarning, OutlierWarning)) as told:
+        raised = FITS["exact"](metric=distance).fit(scattered)
+    assert any(item.category is BandwidthWarning for item in told)
+    assert len(raised.diagnosis_.left_out) <= 20
+    with pytest.warns(DisconnectedWarning, match="340 and 60 points"):
+        kept = FITS["exact"]().fit(scattered)
+    assert kept.epsilon_ < raised.epsilon_
 
 
 def test_one_of_twenty_points_may_be_left_out_and_none_of_fewer():
@@ -178,7 +194,7 @@ def test_large_groups_are_joined_at_once(monkeypatch):
     recipe, data, seeds = ground_of(ROLL)
     chosen = decide_walk(recipe, data, Bandwidth(4.0, "bulk"), None, seeds)
     assert chosen.bandwidth.epsilon == 100.0
-    assert tried == [4.0, 100.0]
+    assert tried == [4.0, 4.0, 100.0]  # the second time with states kept
 
 
 # -- one fit ----------------------------------------------------------------------------------

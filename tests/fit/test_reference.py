@@ -19,7 +19,7 @@ from ldmaps.fit.recipe import choose_recipe, reference_passes, reference_size
 from ldmaps.fit.settings import FitSettings, Seeds
 from ldmaps.fit.solve_walk import solve_walk
 from ldmaps.metrics import Euclidean, Function
-from ldmaps.quality.fidelity import align, rms_error
+from ldmaps.validation.fidelity import match_columns, nrmse
 
 ROLL = swiss_roll(700, random_state=1).points
 
@@ -55,7 +55,7 @@ def solved(
 def test_of_all_points_is_the_exact_map(alpha, time):
     weights = np.random.default_rng(0).uniform(0.5, 2.0, len(ROLL))
     reference = solved(ROLL, weights=weights, alpha=alpha, time=time)
-    exact = DiffusionMap(2, 16.0, alpha=alpha, t=time).fit(ROLL, sample_weight=weights)
+    exact = DiffusionMap(2, 16.0, alpha=alpha, diffusion_time=time).fit(ROLL, sample_weight=weights)
     wanted = np.array([5, 0, 699, 31])
     np.testing.assert_allclose(reference.coordinates(wanted), exact.embedding_[wanted], atol=1e-12)
     new = reference.walk.metric.prepare(ROLL[:20] + 0.5)
@@ -69,10 +69,10 @@ def test_of_medoids_is_close_to_the_exact_map():
     exact = DiffusionMap(2, 16.0).fit(ROLL)
     everything = np.arange(len(ROLL))
     found = reference.coordinates(everything)
-    assert rms_error(exact.embedding_, found) < 6.0
+    assert nrmse(exact.embedding_, found) < 6.0
     # Those it is made of are taken from the eigenvectors, the rest extended; no seam between them.
     extended = reference.embedder().extend(reference.walk.points).coordinates
-    np.testing.assert_allclose(align(found, extended), found, atol=1e-10)
+    np.testing.assert_allclose(match_columns(found, extended), found, atol=1e-10)
 
 
 def test_data_in_pieces_is_an_error():
@@ -103,7 +103,7 @@ def test_slow_metrics_are_asked_for_fewer_pairs():
 
 def errors_by_coordinate(exact, found, weights):
     """Z of each coordinate by itself."""
-    off = align(exact, found) - exact
+    off = match_columns(exact, found) - exact
     return 100.0 * np.sqrt(weights @ off**2 / weights.sum()) / np.ptp(exact, axis=0)
 
 
@@ -214,7 +214,7 @@ def test_landmarks_are_distilled_from_the_exact_map_beyond_the_limit():
     stored = LandmarkDiffusionMap(**settings).fit(train)
     streamed = LandmarkDiffusionMap(**settings, limits=Limits(memory=3e6)).fit(train)
     np.testing.assert_allclose(streamed.eigenvalues_, exact.eigenvalues_, rtol=1e-5)
-    ours, theirs = (rms_error(exact.transform(test), each.transform(test)) for each in (streamed, stored))
+    ours, theirs = (nrmse(exact.transform(test), each.transform(test)) for each in (streamed, stored))
     assert ours == pytest.approx(theirs, rel=0.2)
 
 

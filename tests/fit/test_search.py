@@ -8,15 +8,18 @@ import pytest
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.datasets import swiss_roll
 from ldmaps.diffusion.walk import Walk
-from ldmaps.extension import Distilled, Nystrom
+from ldmaps.extension import Distilled, Nystrom, OnlineStep
 from ldmaps.fit import certify, decide
-from ldmaps.fit.certify import Attempt, Certified, HeldOut, Refused, meet_tolerance
+from ldmaps.fit.certify import Attempt, Certified, Refused, meet_tolerance
+from ldmaps.fit.confidence_bound import HeldOutErrors, bound_z
+from ldmaps.fit.hold_out import HeldOut
+from ldmaps.fit.landmark_fit import LandmarkFit
 from ldmaps.fit.search import ToleranceSearch
 from ldmaps.fit.solve import solve
 from ldmaps.landmarks import Uniform
 from ldmaps.landmarks.base import assign
 from ldmaps.metrics import Euclidean
-from ldmaps.quality.fidelity import zeta
+from ldmaps.validation.fidelity import point_errors
 
 ROLL = swiss_roll(700, random_state=3).points
 WEIGHTS = np.random.default_rng(1).uniform(0.3, 3.0, 700)
@@ -77,22 +80,6 @@ def test_the_distilled_rows_are_only_usable_ones():
     assert np.isin(one.moved.representatives, usable).all()
 
 
-def test_the_best_of_several_draws_is_kept(monkeypatch):
-    """The best by the points held out within the fit, not by those that certify."""
-    drawn = []
-    real = Distilled.fit
-
-    def fit(self, *arguments):
-        drawn.append(real(self, *arguments))
-        return drawn[-1]
-
-    monkeypatch.setattr(Distilled, "fit", fit)
-    model = LandmarkDiffusionMap(2, 9.0, tolerance=60.0).fit(ROLL)
-    assert len(drawn) == Distilled().draws(len(model.multiplicities_)) == 3
-    assert len({step.held_out_z for step in drawn}) == 3
-    assert model.distillation_ is min(drawn, key=lambda step: step.held_out_z)
-
-
 # -- what a certificate measures ---------------------------------------------------------
 
 
@@ -116,10 +103,36 @@ def test_the_certified_z_is_the_weighted_one_against_the_reference(extension):
     embedded = fit.embedder.extend(METRIC.prepare(ROLL[held.certify])).coordinates
     truth = reference.spectrum.vectors
     ranges = np.ptp(truth, axis=0)
-    errors = zeta(truth[held.certify], embedded, ranges=ranges, aligned=isinstance(extension, Distilled))
+    errors = point_errors(
+        truth[held.certify], embedded, ranges=ranges, matched=isinstance(extension, Distilled)
+    )
     weights = WEIGHTS[held.certify]
     assert certificate.held_out_z == pytest.approx(np.sqrt(weights @ errors**2 / weights.sum()), rel=1e-6)
     assert certificate.n_held_out == 130
+    measured = HeldOutErrors(errors**2, weights, np.arange(130))
+    assert certificate.upper_bound == pytest.approx(bound_z(measured, 0.99, 0.975), rel=1e-6)
+    assert certificate.upper_bound_of_all > certificate.held_out_z
+
+
+def test_states_that_few_points_visit_are_not_among_the_worst():
+    """Where 2 % of the points carry a coordinate, the promise is about more than 99 %: it must not leave them out."""
+    rng = np.random.default_rng(0)
+    X = 0.3 * rng.normal(size=(4000, 2))
+    X[:80] += [4.0, 0.0]
+    X = rng.permutation(X)
+    walk = Walk(METRIC, METRIC.prepare(X), np.ones(4000), 1.0)
+    order = rng.permutation(4000)
+    held = HeldOut(np.sort(order[:1200]), np.sort(order[1200:2000]), np.sort(order[2000:]))
+    search = ToleranceSearch(Distilled(), solve(walk, 1), held, Uniform(), lambda count: 1, 0)
+    found = search.run(5.0)
+    assert isinstance(found, Certified)
+    # Less than half of the 2 %.
+    assert 0.99 < found.certificate.share == pytest.approx(1 - 0.4 * 0.02, abs=1e-3)
+    rare = METRIC.prepare(np.array([[4.0, 0.0]]))
+    error = abs(
+        found.fit.embedder.extend(rare).coordinates - search.reference.embedder().extend(rare).coordinates
+    )
+    assert error < 0.2 * search._ranges
 
 
 # -- the certificates that are tried ---------------------------------------------------------
@@ -127,33 +140,39 @@ def test_the_certified_z_is_the_weighted_one_against_the_reference(extension):
 
 def test_all_certificates_together_have_the_doubt_asked_for(monkeypatch):
     searched, certified = [], []
-    real_search, real_bound = certify.seen_bound, certify.upper_bound
 
-    def search(squares, confidence):
-        searched.append((squares[0], confidence))
-        return real_search(squares, confidence)
+    def bound(errors, share, confidence):
+        (searched if len(errors.squares) == 30 else certified).append((len(errors.squares), confidence))
+        return bound_z(errors, share, confidence)
 
-    def bound(squares, confidence, *others):
-        certified.append((squares[0], confidence))
-        return real_bound(squares, confidence, *others)
+    monkeypatch.setattr(certify, "bound_z", bound)
 
-    monkeypatch.setattr(certify, "seen_bound", search)
-    monkeypatch.setattr(certify, "upper_bound", bound)
+    def attempt(count, draw):
+        """Meets the tolerance in the search, the better the more landmarks, never where it would be certified."""
+        parts = np.full(30, 4.0 / count), np.full(40, 9.0)
+        return Attempt(count, *map(HeldOutErrors.independent, parts))
 
-    def attempt(count):
-        """Meets the tolerance in the search, never where it would be certified."""
-        return Attempt(count, np.full(40, 0.25), np.full(40, 9.0))
+    def tried(n_tried):
+        return meet_tolerance(
+            attempt,
+            lambda count: 1,
+            1.0,
+            "exact",
+            fewest=8,
+            most=8000,
+            confidence=0.9,
+            n_tried=n_tried,
+        )
 
-    refused = meet_tolerance(attempt, 1.0, "exact", fewest=8, most=8000, confidence=0.9)
-    assert isinstance(refused, Refused)
-    # A certificate bounds its own points the same way, so those are seen here too.
-    assert {each for each in searched if each[0] == 0.25} == {(0.25, 0.9)}
-    assert {first for first, _ in certified} == {9.0}
+    assert isinstance(tried(0), Refused)
+    # The search itself spends no doubt.
+    assert set(searched) == {(30, certify.SEARCH_CONFIDENCE)}
+    assert {size for size, _ in certified} == {40}
     doubts = [1 - confidence for _, confidence in certified]
-    assert len(doubts) > 5
+    assert len(doubts) >= 2
     # A second search goes on where the first has ended.
     certified.clear()
-    refused = meet_tolerance(attempt, 1.0, "exact", fewest=8, most=8000, confidence=0.9, n_tried=len(doubts))
+    refused = tried(len(doubts))
     doubts += [1 - confidence for _, confidence in certified]
     assert refused.n_tried == len(doubts)
     np.testing.assert_allclose(doubts, 0.1 / 2.0 ** np.arange(1, len(doubts) + 1))
@@ -178,3 +197,24 @@ def test_no_error_exceeds_what_both_maps_can_reach():
         reach = max(abs(psi[:, number] / values[number])) + max(abs(step.coefficients[:, number]))
         expected += (100.0 * reach / search._ranges[number]) ** 2
     assert search._largest_square(step) == pytest.approx(expected)
+
+
+def test_as_many_new_points_are_inside_however_many_landmarks_there_are():
+    """Cells of few points end before many new ones; the held-out points show how much farther they must reach."""
+    X = np.random.default_rng(0).normal(size=(3000, 5))
+    walk = Walk(METRIC, METRIC.prepare(X), np.ones(3000), 0.2)
+    fitted, held = np.arange(0, 1000), np.arange(1000, 2000)
+    new = METRIC.prepare(X[2000:])
+    seen = walk.take(np.arange(2000))
+    for count in (4, 200):
+        chosen = Uniform(count).select(walk.take(fitted), np.random.default_rng(0))
+        landmarks = assign(seen, chosen.indices)
+        step = OnlineStep(
+            coefficients=np.zeros((count, 1)), source_weights=landmarks.multiplicities, bandwidth=0.2
+        )
+        fit = LandmarkFit.of(seen, landmarks, step, None)
+        grown = fit.with_domain_for(fitted, held).embedder
+        assert (grown.squared_radii >= fit.embedder.squared_radii).all()
+        assert grown.coverage_of(grown.extend(new)).inside.mean() > 0.985
+        if count == 200:
+            assert fit.embedder.coverage_of(fit.embedder.extend(new)).inside.mean() < 0.95

@@ -106,11 +106,11 @@ def test_a_file_of_another_order_embeds_alike(files, tmp_path, capsys):
     for residue in moved.topology.residues:
         residue.resSeq += 10
     moved[0].save_pdb(str(tmp_path / "renumbered.pdb"))
-    source = ldmaps.inputs.open(files["dcd"], top=files["top"], select="not element H")
+    source = ldmaps.inputs.open_files(files["dcd"], top=files["top"], select="not element H")
     model = LandmarkDiffusionMap(2, metric="rmsd", n_landmarks=40).fit(source)
     model.save(tmp_path / "map.ldm")
     with pytest.warns(AtomOrderWarning):
-        opened = ldmaps.inputs.open(
+        opened = ldmaps.inputs.open_files(
             tmp_path / "moved.dcd", top=tmp_path / "moved.pdb", model_facts=model.source_
         )
     assert opened.atoms.labels == source.atoms.labels
@@ -140,7 +140,7 @@ def test_a_file_of_another_order_embeds_alike(files, tmp_path, capsys):
 def test_streams_match_atoms_too(files):
     from ldmaps.streaming.sources.chosen_atoms import ChosenAtoms
 
-    facts = ldmaps.inputs.open(files["dcd"], top=files["top"]).facts()
+    facts = ldmaps.inputs.open_files(files["dcd"], top=files["top"]).facts()
     moved = shuffled(mdtraj_trajectory(), np.arange(22)[::-1])
     with pytest.warns(AtomOrderWarning):
         chosen = ChosenAtoms("the stream", top=moved.topology, model_facts=facts)

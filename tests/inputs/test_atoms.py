@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import ldmaps.inputs
+from ldmaps.analysis.observables import shape_of_frames
 from ldmaps.cli import main
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs import Atoms
 from ldmaps.inputs.topology import atom_order, atoms_of, known_masses, load_topology
-from ldmaps.views.observables import shape_of_frames
 
 pytest.importorskip("mdtraj")
 
@@ -39,13 +39,13 @@ def mol2(*names, poses):
 def test_every_pose_of_a_mol2_is_a_frame(tmp_path):
     path = tmp_path / "poses.mol2"
     path.write_text(mol2("C1", "C2", "C3", poses=4))
-    frames = ldmaps.inputs.open(path).read().frames
+    frames = ldmaps.inputs.open_files(path).read().frames
     assert frames.shape == (4, 3, 3)
     np.testing.assert_allclose(frames[:, 0, 1], [0.05, 0.15, 0.25, 0.35], rtol=1e-6)  # nm
-    assert ldmaps.inputs.open(path, start=1, stride=2).read().numbers.tolist() == [1, 3]
+    assert ldmaps.inputs.open_files(path, start=1, stride=2).read().numbers.tolist() == [1, 3]
     path.write_text(mol2("C1", "C2", "C3", poses=2) + mol2("C1", "C2", poses=1))
     with pytest.raises(InvalidInputError, match=r"molecule 2 of .* has other atoms than the first, 2 and 3"):
-        ldmaps.inputs.open(path).read()
+        ldmaps.inputs.open_files(path).read()
 
 
 def test_masses_are_the_files_then_the_elements_then_unknown():
@@ -61,9 +61,9 @@ def test_masses_are_the_files_then_the_elements_then_unknown():
 def test_atoms_without_a_mass_are_named_and_hydrogens_told_by_name(tmp_path, capsys):
     path = tmp_path / "ligand.pdb"
     path.write_text(LIGAND)
-    source = ldmaps.inputs.open(path)
+    source = ldmaps.inputs.open_files(path)
     assert np.isnan(source.atoms.masses).tolist() == [False, True, False]
-    assert ldmaps.inputs.open(path, select="not element H").n_atoms == 2
+    assert ldmaps.inputs.open_files(path, select="not element H").n_atoms == 2
     assert main(["fit", str(path), "--mass-weighted", "-o", str(tmp_path / "map.ldm")]) == 1
     assert "neither masses nor elements for LIG1-Q1; leave --mass-weighted out" in capsys.readouterr().err
     # A radius of gyration is then by equal weights, not NaN.
@@ -75,7 +75,7 @@ def test_atoms_without_a_mass_are_named_and_hydrogens_told_by_name(tmp_path, cap
 def test_masses_of_a_tpr_are_those_of_the_file():
     mda = pytest.importorskip("MDAnalysis")
     files = pytest.importorskip("MDAnalysisTests.datafiles")
-    source = ldmaps.inputs.open(files.XTC, top=files.TPR, select="resSeq 1 to 3")
+    source = ldmaps.inputs.open_files(files.XTC, top=files.TPR, select="resSeq 1 to 3")
     universe = mda.Universe(files.TPR)
     indices = [universe.select_atoms("resid 1 to 3").indices]
     np.testing.assert_allclose(source.atoms.masses, universe.atoms.masses[tuple(indices)][: source.n_atoms])

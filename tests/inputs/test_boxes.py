@@ -43,8 +43,8 @@ def test_boxes_of_every_format_join_what_they_cut(tmp_path, cut, extension):
     path = tmp_path / f"cut.{extension}"
     trajectory.save(str(path))
     settings = {"top": tmp_path / "top.pdb"}
-    assert is_whole(ldmaps.inputs.open(path, **settings).read().frames, whole).all()
-    kept = ldmaps.inputs.open(path, periodic="keep", **settings).read().frames
+    assert is_whole(ldmaps.inputs.open_files(path, **settings).read().frames, whole).all()
+    kept = ldmaps.inputs.open_files(path, periodic="keep", **settings).read().frames
     assert not is_whole(kept, whole).any()
     np.testing.assert_allclose(kept, trajectory.xyz, atol=2e-3)
 
@@ -65,7 +65,9 @@ def test_frames_without_a_box_are_left_alone_and_the_others_are_not(tmp_path, cu
     frames, lengths, whole = partly_boxed(cut)
     with md.formats.DCDTrajectoryFile(str(tmp_path / "cut.dcd"), "w") as file:
         file.write(10 * frames, cell_lengths=10 * lengths, cell_angles=np.full(lengths.shape, 90.0))
-    source = ldmaps.inputs.open(tmp_path / "cut.dcd", top=tmp_path / "top.pdb", chunk=chunk, stride=stride)
+    source = ldmaps.inputs.open_files(
+        tmp_path / "cut.dcd", top=tmp_path / "top.pdb", chunk=chunk, stride=stride
+    )
     found = source.read().frames
     assert is_whole(found, whole[::stride]).all()
     alone = np.flatnonzero(lengths[::stride, 0] == 0)
@@ -91,7 +93,7 @@ def test_boxes_of_mdanalysis_are_in_angstrom(cut, chunk):
     frames, lengths, whole = partly_boxed(cut)
     dimensions = np.column_stack([10 * lengths, np.where(lengths > 0, 90.0, 0.0)])
     group = universe(cut[0], frames, dimensions).atoms
-    assert is_whole(ldmaps.inputs.open(group, chunk=chunk).read().frames, whole).all()
+    assert is_whole(ldmaps.inputs.open_files(group, chunk=chunk).read().frames, whole).all()
 
 
 def test_a_live_reader_is_read_from_start_to_stop_by_stride(cut, monkeypatch):
@@ -114,7 +116,7 @@ def test_a_live_reader_is_read_from_start_to_stop_by_stride(cut, monkeypatch):
         (1, n - 1, 2),
         (0, 3, 1),
     ):
-        source = ldmaps.inputs.open(made.atoms, start=start, stop=stop, stride=stride, chunk=2)
+        source = ldmaps.inputs.open_files(made.atoms, start=start, stop=stop, stride=stride, chunk=2)
         assert source.n_frames is None
         numbers = np.concatenate([chunk.numbers for chunk in source])
         np.testing.assert_array_equal(numbers, np.arange(n)[start:stop:stride])

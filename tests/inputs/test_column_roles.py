@@ -44,14 +44,14 @@ def csv(time_name="time", said=TIMES["dates"][0], rows=range(300)):
 def model(tmp_path_factory):
     path = tmp_path_factory.mktemp("roles") / "sensors.csv"
     path.write_text(csv())
-    return LandmarkDiffusionMap(2, 4.0, n_landmarks=20).fit(ldmaps.inputs.open(path))
+    return LandmarkDiffusionMap(2, 4.0, n_landmarks=20).fit(ldmaps.inputs.open_files(path))
 
 
 @pytest.mark.parametrize("kind", TIMES)
 def test_only_measurements_are_features_and_the_time_is_kept(tmp_path, kind):
     said, meant = TIMES[kind]
     (tmp_path / "sensors.csv").write_text(csv("Timestamp", said))
-    source = ldmaps.inputs.open(tmp_path / "sensors.csv")
+    source = ldmaps.inputs.open_files(tmp_path / "sensors.csv")
     assert source.columns == ["flow", "load"]
     assert source.remarks == ["columns used: flow, load; left out: id (counts rows), site (words)"]
     assert source.time_column == "Timestamp"
@@ -62,7 +62,7 @@ def test_only_measurements_are_features_and_the_time_is_kept(tmp_path, kind):
 
 def test_chosen_columns_are_taken_whatever_they_are(tmp_path):
     (tmp_path / "sensors.csv").write_text(csv("time", TIMES["seconds"][0]))
-    source = ldmaps.inputs.open(tmp_path / "sensors.csv", columns=["time", "id", "flow"])
+    source = ldmaps.inputs.open_files(tmp_path / "sensors.csv", columns=["time", "id", "flow"])
     assert source.columns == ["time", "id", "flow"]
     assert source.remarks == []
     assert source.read().times is None
@@ -71,7 +71,7 @@ def test_chosen_columns_are_taken_whatever_they_are(tmp_path):
 def test_a_table_of_measurements_alone_is_read_as_ever(tmp_path):
     path = tmp_path / "plain.csv"
     path.write_text("flow,load\n1,2\n3,4\n")
-    source = ldmaps.inputs.open(path)
+    source = ldmaps.inputs.open_files(path)
     assert source.remarks == []
     assert source.read().frames.tolist() == [[1, 2], [3, 4]]
 
@@ -89,7 +89,7 @@ def test_a_table_of_nothing_but_times_is_taken_as_it_is():
 def test_a_faulty_cell_does_not_make_a_column_of_words(tmp_path):
     (tmp_path / "faulty.csv").write_text("flow,load\n1,2\n3,oops\n")
     with pytest.raises(InvalidInputError, match="line 3, column 2 \\(load\\): 'oops' is not a number"):
-        ldmaps.inputs.open(tmp_path / "faulty.csv").read()
+        ldmaps.inputs.open_files(tmp_path / "faulty.csv").read()
 
 
 def test_a_date_without_a_zone_is_in_utc_wherever_one_is(monkeypatch):
@@ -104,7 +104,7 @@ def test_a_date_without_a_zone_is_in_utc_wherever_one_is(monkeypatch):
 
 def test_dates_without_a_header_are_found(tmp_path):
     (tmp_path / "log.csv").write_text("2024-05-01,1,2\n2024-05-02,3,4\n")
-    source = ldmaps.inputs.open(tmp_path / "log.csv")
+    source = ldmaps.inputs.open_files(tmp_path / "log.csv")
     read = source.read()
     assert read.frames.tolist() == [[1, 2], [3, 4]]
     assert read.times.tolist() == [moment("2024-05-01"), moment("2024-05-02")]
@@ -118,7 +118,7 @@ def test_a_map_of_rows_without_a_header_does_not_wait_for_more_of_them(monkeypat
         pytest.fail("read on although the first line says all")
 
     monkeypatch.setattr("ldmaps.inputs.text_table._own_stdin", slowly)
-    source = ldmaps.inputs.open("-", chunk=1, model_facts={"kind": "table", "columns": None})
+    source = ldmaps.inputs.open_files("-", chunk=1, model_facts={"kind": "table", "columns": None})
     assert next(iter(source)).frames.tolist() == [[1, 2]]
 
 
@@ -126,19 +126,19 @@ def test_a_date_that_is_none_is_named(tmp_path):
     text = csv(rows=range(200)) + "yesterday,1,2,north,3\n"
     (tmp_path / "sensors.csv").write_text(text)
     with pytest.raises(InvalidInputError, match="line 202, column 1 \\(time\\): 'yesterday' is neither"):
-        ldmaps.inputs.open(tmp_path / "sensors.csv").read()
+        ldmaps.inputs.open_files(tmp_path / "sensors.csv").read()
 
 
 def test_a_missing_time_is_unknown(tmp_path):
     (tmp_path / "sensors.csv").write_text(csv(rows=range(150)) + ",1,2,north,3\n")
-    times = ldmaps.inputs.open(tmp_path / "sensors.csv").read().times
+    times = ldmaps.inputs.open_files(tmp_path / "sensors.csv").read().times
     assert np.isnan(times[-1])
     assert np.isfinite(times[:-1]).all()
 
 
 def test_first_lines_of_stdin_are_not_lost(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(csv().encode())))
-    read = ldmaps.inputs.open("-").read()
+    read = ldmaps.inputs.open_files("-").read()
     np.testing.assert_array_equal(read.frames, VALUES)
 
 
@@ -150,7 +150,7 @@ def test_an_index_of_pandas_and_dates_in_parquet(tmp_path):
     table["open"] = VALUES[:, 0] > 0
     table["site"] = "north"
     table.to_parquet(tmp_path / "sensors.parquet")
-    source = ldmaps.inputs.open(tmp_path / "sensors.parquet")
+    source = ldmaps.inputs.open_files(tmp_path / "sensors.parquet")
     assert source.columns == ["flow", "load", "open"]
     assert source.time_column == "when"
     assert "__index_level_0__ (index)" in source.remarks[0]
@@ -164,7 +164,7 @@ def test_a_model_finds_its_columns_and_its_time_again(model, tmp_path):
     model.save(tmp_path / "map.ldm")
     facts = load(tmp_path / "map.ldm").source_
     (tmp_path / "new.csv").write_text("load,time,flow\n1.5,2024-05-01T00:00:01,0.5\n")
-    read = ldmaps.inputs.open(tmp_path / "new.csv", model_facts=facts).read()
+    read = ldmaps.inputs.open_files(tmp_path / "new.csv", model_facts=facts).read()
     assert read.frames.tolist() == [[0.5, 1.5]]
     assert read.times.tolist() == [1714521601.0]
 
@@ -222,7 +222,7 @@ def test_names_and_cells_are_told_apart():
 @pytest.mark.parametrize("name", ["time", "stamp"])
 def test_the_time_is_found_whichever_columns_are_chosen(tmp_path, name, columns):
     (tmp_path / "sensors.csv").write_text(csv(name))
-    source = ldmaps.inputs.open(tmp_path / "sensors.csv", columns=columns)
+    source = ldmaps.inputs.open_files(tmp_path / "sensors.csv", columns=columns)
     read = source.read()
     assert source.time_column == source.facts()["time"] == name
     np.testing.assert_array_equal(read.times, [TIMES["dates"][1](i) for i in range(300)])
@@ -232,40 +232,40 @@ def test_the_time_is_found_whichever_columns_are_chosen(tmp_path, name, columns)
 def test_a_second_column_of_dates_is_the_time_where_the_first_is_a_feature(tmp_path):
     lines = [f"{i},2024-05-01T00:00:{i:02},{VALUES[i, 0]}" for i in range(60)]
     (tmp_path / "two.csv").write_text("\n".join(["time,stamp,flow", *lines]))
-    source = ldmaps.inputs.open(tmp_path / "two.csv", columns=["time", "flow"])
+    source = ldmaps.inputs.open_files(tmp_path / "two.csv", columns=["time", "flow"])
     assert source.time_column == "stamp"
     assert source.read().times[:2].tolist() == [1714521600.0, 1714521601.0]
-    assert ldmaps.inputs.open(tmp_path / "two.csv").time_column == "time"
+    assert ldmaps.inputs.open_files(tmp_path / "two.csv").time_column == "time"
 
 
 def test_the_time_can_be_named_or_left_out(tmp_path):
     path = tmp_path / "sensors.csv"
     path.write_text(csv("time", TIMES["seconds"][0]))
-    by_load = ldmaps.inputs.open(path, time="load")
+    by_load = ldmaps.inputs.open_files(path, time="load")
     assert by_load.columns == ["flow"]
     np.testing.assert_array_equal(by_load.read().times, VALUES[:, 1])
     assert "time (dates)" in by_load.remarks[0]
-    without = ldmaps.inputs.open(path, time="none")
+    without = ldmaps.inputs.open_files(path, time="none")
     assert without.columns == ["flow", "load"]
     assert without.read().times is None
-    assert ldmaps.inputs.open(path, columns=["flow"], time="none").read().times is None
+    assert ldmaps.inputs.open_files(path, columns=["flow"], time="none").read().times is None
     with pytest.raises(InvalidInputError, match="has no column 'hour'; its columns are: time, flow"):
-        ldmaps.inputs.open(path, time="hour")
+        ldmaps.inputs.open_files(path, time="hour")
     with pytest.raises(InvalidInputError, match=r"column 'flow' .* cannot be both a feature and the time"):
-        ldmaps.inputs.open(path, columns=["flow"], time="flow")
+        ldmaps.inputs.open_files(path, columns=["flow"], time="flow")
 
 
 def test_a_column_of_an_array_can_be_the_time(tmp_path):
     np.save(tmp_path / "rows.npy", np.column_stack([VALUES, 5.0 * np.arange(300)]))
-    source = ldmaps.inputs.open(tmp_path / "rows.npy", time="3")
+    source = ldmaps.inputs.open_files(tmp_path / "rows.npy", time="3")
     read = source.read()
     np.testing.assert_array_equal(read.frames, VALUES)
     np.testing.assert_array_equal(read.times, 5.0 * np.arange(300))
-    again = ldmaps.inputs.open(tmp_path / "rows.npy", model_facts=source.facts()).read()
+    again = ldmaps.inputs.open_files(tmp_path / "rows.npy", model_facts=source.facts()).read()
     np.testing.assert_array_equal(again.frames, VALUES)
     np.save(tmp_path / "frames.npy", np.ones((4, 5, 3)))
     with pytest.raises(InvalidInputError, match=r"time=.* is a column of a table, but .* holds frames"):
-        ldmaps.inputs.open(tmp_path / "frames.npy", time="1")
+        ldmaps.inputs.open_files(tmp_path / "frames.npy", time="1")
 
 
 def test_a_fit_says_what_the_time_is_with_chosen_columns_and_without(tmp_path, monkeypatch, capfd):

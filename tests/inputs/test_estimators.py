@@ -22,7 +22,7 @@ HEAVY = {"select": "not element H"}
 
 @pytest.fixture(scope="module")
 def model(files):
-    source = ldmaps.inputs.open(files["trr"], top=files["top"], **HEAVY)
+    source = ldmaps.inputs.open_files(files["trr"], top=files["top"], **HEAVY)
     return LandmarkDiffusionMap(2, metric="rmsd", n_landmarks=40).fit(source)
 
 
@@ -41,14 +41,14 @@ def test_a_source_is_as_good_as_its_array(model):
 
 @pytest.mark.parametrize("make", [DiffusionMap, LandmarkDiffusionMap])
 def test_both_estimators_take_sources(files, make):
-    source = ldmaps.inputs.open(files["trr"], top=files["top"], stride=2, **HEAVY)
+    source = ldmaps.inputs.open_files(files["trr"], top=files["top"], stride=2, **HEAVY)
     fitted = make(2, metric="rmsd").fit(source)
     np.testing.assert_allclose(fitted.transform(source), fitted.embedding_, atol=1e-5)
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 1000])
 def test_transform_does_not_depend_on_chunks(files, model, chunk):
-    source = ldmaps.inputs.open(files["trr"], top=files["top"], chunk=chunk, **HEAVY)
+    source = ldmaps.inputs.open_files(files["trr"], top=files["top"], chunk=chunk, **HEAVY)
     np.testing.assert_allclose(model.transform(source), model.embedding_, atol=1e-6)
     coverage = model.coverage(source)
     assert coverage.inside.all()
@@ -56,7 +56,7 @@ def test_transform_does_not_depend_on_chunks(files, model, chunk):
 
 
 def test_frames_know_their_file(files):
-    both = ldmaps.inputs.open([files["trr"], files["h5"]], top=files["top"], start=90, chunk=7, **HEAVY)
+    both = ldmaps.inputs.open_files([files["trr"], files["h5"]], top=files["top"], start=90, chunk=7, **HEAVY)
     record = LandmarkDiffusionMap(2, metric="rmsd").fit(both).training_
     n = len(MOLECULE) - 90
     np.testing.assert_array_equal(record.files, np.repeat([0, 1], n))
@@ -112,7 +112,7 @@ def test_groups_keep_their_order(files, periodic):
         universe = mda.Universe(str(files["top"]), str(files["trr"]))
         for order in (np.arange(22)[::-1], np.array([7, 3, 12]), np.array([5, 5, 2])):
             group = universe.atoms[order]
-            source = ldmaps.inputs.open(group, periodic=periodic, stop=3)
+            source = ldmaps.inputs.open_files(group, periodic=periodic, stop=3)
             np.testing.assert_allclose(source.read().frames, MOLECULE.frames[:3, order], atol=1e-5)
             chosen = ChosenAtoms("the stream", top=group, periodic=periodic)
             frames = MOLECULE.frames[:3] if chosen.to_read is None else MOLECULE.frames[:3, chosen.to_read]
@@ -164,7 +164,7 @@ def test_frames_with_nan_are_named(model):
 
 
 def test_metrics_that_take_no_frames_say_so(files):
-    source = ldmaps.inputs.open(files["xtc"], top=files["top"])
+    source = ldmaps.inputs.open_files(files["xtc"], top=files["top"])
     with pytest.raises(InvalidInputError, match='use metric="rmsd"'):
         LandmarkDiffusionMap(2).fit(source)
 
@@ -217,7 +217,9 @@ def test_mdanalysis_readers_are_refused_with_the_remedy(files):
         universe = mdanalysis.Universe(str(files["top"]), str(files["trr"]))
     steps = universe.trajectory
     for X in (steps, steps[::10], steps[[1, 5, 9]]):
-        with pytest.raises(InvalidInputError, match=r"same memory; .*ldmaps.inputs.open\(u.select_atoms"):
+        with pytest.raises(
+            InvalidInputError, match=r"same memory; .*ldmaps.inputs.open_files\(u.select_atoms"
+        ):
             LandmarkDiffusionMap(metric="rmsd").fit(X)
 
 
@@ -241,9 +243,9 @@ def test_frames_that_share_their_memory_are_refused_with_the_remedy(files):
 
 def test_the_remedy_for_periodic_images_is_one_that_fit_has():
     trajectory = mdtraj_trajectory(box=0.5).atom_slice([0, 8, 15])
-    with pytest.raises(InvalidInputError, match=r"ldmaps\.inputs\.open\(\.\.\., periodic=\"keep\"\)"):
+    with pytest.raises(InvalidInputError, match=r"ldmaps\.inputs\.open_files\(\.\.\., periodic=\"keep\"\)"):
         LandmarkDiffusionMap(metric="rmsd").fit(trajectory)
-    kept = ldmaps.inputs.open(trajectory, periodic="keep")
+    kept = ldmaps.inputs.open_files(trajectory, periodic="keep")
     assert LandmarkDiffusionMap(2, metric="rmsd").fit(kept).n_components_ == 2
 
 

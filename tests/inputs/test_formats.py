@@ -52,7 +52,7 @@ def test_fit_and_stream_agree_what_a_file_is(readers, tmp_path, name, suffix, fo
     path.write_text("anything")
     if form.reader is not None:
         with pytest.raises(ReachedError, match=form.kind):
-            ldmaps.inputs.open(path)
+            ldmaps.inputs.open_files(path)
     for follow in (False, True):
         with pytest.raises(ReachedError, match=form.kind):
             open_source(path, follow=follow)
@@ -65,7 +65,7 @@ def test_no_suffix_stands_twice():
 def test_no_other_module_decides_by_suffix():
     """Whoever compares names with a suffix of its own will disagree with the others one day."""
     known = {suffix for suffix, _ in SUFFIXES}
-    for folder in ("inputs", "streaming", "cli", "views", "maps"):
+    for folder in ("inputs", "streaming", "cli", "analysis", "maps"):
         for module in (PACKAGE / folder).rglob("*.py"):
             if module == PACKAGE / "inputs" / "formats.py":
                 continue
@@ -105,9 +105,9 @@ def test_mdanalysis_reads_what_mdtraj_does_not():
 def test_hdf5_of_either_name_is_a_trajectory_with_its_topology(files, tmp_path):
     path = tmp_path / "run.hdf5"
     path.write_bytes(files["h5"].read_bytes())
-    expected = ldmaps.inputs.open(files["h5"], select="not element H").read()
+    expected = ldmaps.inputs.open_files(files["h5"], select="not element H").read()
     np.testing.assert_array_equal(
-        ldmaps.inputs.open(path, select="not element H").read().frames, expected.frames
+        ldmaps.inputs.open_files(path, select="not element H").read().frames, expected.frames
     )
     source = open_source(path, select="not element H")
     source.open()
@@ -121,7 +121,7 @@ def test_a_name_that_tells_nothing(tmp_path):
     with pytest.raises(
         InvalidInputError, match=r"neither a table nor a trajectory .* tables end in \.csv, \.tsv"
     ):
-        ldmaps.inputs.open(tmp_path / "rows.dat")
+        ldmaps.inputs.open_files(tmp_path / "rows.dat")
     # A stream's first bytes tell, so that named pipes need no name.
     source = open_source(tmp_path / "rows.dat")
     source.open()
@@ -134,7 +134,7 @@ def test_what_can_only_be_streamed_and_what_cannot(tmp_path):
     with pytest.raises(
         InvalidInputError, match=r"is NDJSON, which ldmaps stream reads .* write one of \.csv"
     ):
-        ldmaps.inputs.open(tmp_path / "rows.ndjson")
+        ldmaps.inputs.open_files(tmp_path / "rows.ndjson")
     (tmp_path / "rows.parquet").write_text("")
     with pytest.raises(InvalidInputError, match="is Parquet, which is not a stream of records"):
         open_source(tmp_path / "rows.parquet")

@@ -36,7 +36,7 @@ def written(folder, form, table=HOLES):
             "".join(json.dumps(row).replace("NaN", "null") + "\n" for row in table.to_dict("records"))
         )
     else:
-        np.save(path, table[["flow", "load"]])
+        np.save(path, np.ascontiguousarray(table[["flow", "load"]]))
     return path
 
 
@@ -49,7 +49,7 @@ def model():
 @pytest.mark.parametrize("chunk", [7, None])
 def test_rows_with_missing_values_are_left_out_and_counted(tmp_path, form, chunk):
     path = written(tmp_path, form)
-    source = ldmaps.inputs.open(path, missing="drop", chunk=chunk)
+    source = ldmaps.inputs.open_files(path, missing="drop", chunk=chunk)
     for _ in range(2):  # read again, they are not counted twice
         read = source.read()
         np.testing.assert_allclose(read.frames, KEPT[["flow", "load"]], rtol=1e-15)
@@ -59,13 +59,13 @@ def test_rows_with_missing_values_are_left_out_and_counted(tmp_path, form, chunk
         np.testing.assert_array_equal(read.times, KEPT["time"])
     assert source.n_frames is None
     with pytest.raises(InvalidInputError, match=r'leave (such rows|them) out with missing="drop"'):
-        ldmaps.inputs.open(path, chunk=chunk).read()
+        ldmaps.inputs.open_files(path, chunk=chunk).read()
 
 
 @pytest.mark.parametrize("form", [*FORMS, "ndjson"])
 def test_streams_reject_and_count_the_same_rows(model, tmp_path, form):
     path = written(tmp_path, form)
-    rows = path if form in ("csv", "npy", "ndjson") else ldmaps.inputs.open(path)
+    rows = path if form in ("csv", "npy", "ndjson") else ldmaps.inputs.open_files(path)
     engine = StreamEmbedder(model, n_threads=1)
     if form == "ndjson":
         model.source_ = {"kind": "table", "columns": ["flow", "load"], "files": [], "time": "time"}
@@ -102,14 +102,14 @@ def test_the_command_line_does_the_same_everywhere(tmp_path, monkeypatch, capsys
     assert main(["fit", "none.csv", "--missing", "drop", "-o", "x.ldm"]) == 1
     assert "none.csv: each of the 9 rows has a missing value" in capsys.readouterr().err
     with pytest.raises(InvalidInputError, match='missing must be "drop"'):
-        ldmaps.inputs.open("table.csv", missing="fill")
+        ldmaps.inputs.open_files("table.csv", missing="fill")
 
 
 @pytest.mark.parametrize("delimiter", [";", "\t"])
 def test_decimal_commas_are_read_where_they_can_be_nothing_else(model, tmp_path, delimiter):
     path = tmp_path / "table.csv"
     WHOLE.to_csv(path, index=False, sep=delimiter, decimal=",")
-    read = ldmaps.inputs.open(path).read()
+    read = ldmaps.inputs.open_files(path).read()
     np.testing.assert_allclose(read.frames, WHOLE[["flow", "load"]], rtol=1e-15)
     np.testing.assert_array_equal(read.times, WHOLE["time"])
     model.source_ = {"kind": "table", "columns": ["flow", "load"], "files": [], "time": "time"}
@@ -119,7 +119,7 @@ def test_decimal_commas_are_read_where_they_can_be_nothing_else(model, tmp_path,
     np.testing.assert_allclose(points, WHOLE[["flow", "load"]], rtol=1e-15)
     path.write_text("flow;load\n1.234,5;2,5\n0,5;1,5\n")
     with pytest.raises(InvalidInputError, match="write it with a point and no thousands separators"):
-        ldmaps.inputs.open(path).read()
+        ldmaps.inputs.open_files(path).read()
 
 
 def test_other_commas_are_refused_by_name(tmp_path):
@@ -128,7 +128,7 @@ def test_other_commas_are_refused_by_name(tmp_path):
     with pytest.raises(
         InvalidInputError, match=r"line 2, column 1 \(flow\): '1,5' is not a number; write it"
     ):
-        ldmaps.inputs.open(path).read()
+        ldmaps.inputs.open_files(path).read()
 
 
 def test_text_may_be_packed(tmp_path):
@@ -136,14 +136,14 @@ def test_text_may_be_packed(tmp_path):
     packed = tmp_path / "table.csv.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
     np.testing.assert_array_equal(
-        ldmaps.inputs.open(packed).read().frames, ldmaps.inputs.open(plain).read().frames
+        ldmaps.inputs.open_files(packed).read().frames, ldmaps.inputs.open_files(plain).read().frames
     )
     packed.write_bytes(packed.read_bytes()[:-200])
     with pytest.raises(InvalidInputError, match=r"table\.csv\.gz cannot be unpacked"):
-        ldmaps.inputs.open(packed).read()
+        ldmaps.inputs.open_files(packed).read()
     packed.write_bytes(b"flow,load\n1,2\n")
     with pytest.raises(InvalidInputError, match=r"table\.csv\.gz cannot be unpacked"):
-        ldmaps.inputs.open(packed)
+        ldmaps.inputs.open_files(packed)
 
 
 @pytest.mark.parametrize("scale", ["standard", "none"])
@@ -164,7 +164,7 @@ def test_a_nearly_empty_column_that_costs_most_rows_is_named(tmp_path, names):
     table = WHOLE[["flow", "load"]].assign(humidity=np.where(np.arange(N) % 5, np.nan, 1.0))
     table.loc[::7, "flow"] = np.nan
     table.to_csv(tmp_path / "table.csv", index=False, header=names)
-    source = ldmaps.inputs.open(tmp_path / "table.csv", missing="drop", chunk=7)
+    source = ldmaps.inputs.open_files(tmp_path / "table.csv", missing="drop", chunk=7)
     for _ in range(2):
         source.read()
         lacking = table.isna()

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from ldmaps.inputs import prefetch
+from ldmaps.inputs.prefetch import prefetch
 
 
 def test_order_and_errors_are_kept():

@@ -54,7 +54,7 @@ def folder(tmp_path_factory):
     ],
 )
 def test_estimators_take_tables_as_they_take_arrays(folder, name, settings):
-    source = ldmaps.inputs.open(folder / name, chunk=11, **settings)
+    source = ldmaps.inputs.open_files(folder / name, chunk=11, **settings)
     assert source.shape == (3,)
     model, expected = fitted(source), fitted(ROLL)
     np.testing.assert_array_equal(model.embedding_, expected.embedding_)
@@ -71,7 +71,7 @@ def test_estimators_take_tables_as_they_take_arrays(folder, name, settings):
 def test_rows_know_their_file(folder, tmp_path):
     """Also where numbers do not fall from one file to the next, which is all that could be guessed from."""
     model = fitted(
-        ldmaps.inputs.open([folder / "roll.npy", folder / "roll.csv"], stride=2, start=20, stop=100)
+        ldmaps.inputs.open_files([folder / "roll.npy", folder / "roll.csv"], stride=2, start=20, stop=100)
     )
     np.testing.assert_array_equal(model.training_.files, np.repeat([0, 1], 40))
     np.testing.assert_array_equal(model.training_.frames, [*range(20, 100, 2)] * 2)
@@ -93,35 +93,37 @@ def test_rows_know_their_file(folder, tmp_path):
 
 
 def test_a_model_finds_its_columns(folder):
-    model = fitted(ldmaps.inputs.open(folder / "roll.csv"))
+    model = fitted(ldmaps.inputs.open_files(folder / "roll.csv"))
     with pytest.raises(
         InvalidInputError, match=r"fitted on the columns x, y, z, but .*other\.csv has z, y, x"
     ):
-        model.transform(ldmaps.inputs.open(folder / "other.csv"))
-    other = ldmaps.inputs.open(folder / "other.csv", model_facts=model.source_)
+        model.transform(ldmaps.inputs.open_files(folder / "other.csv"))
+    other = ldmaps.inputs.open_files(folder / "other.csv", model_facts=model.source_)
     assert other.columns == ["x", "y", "z"]
     np.testing.assert_allclose(model.transform(other), model.embedding_, rtol=1e-12)
     # Tables without names are taken as they stand.
-    plain = ldmaps.inputs.open(folder / "roll.npy", model_facts=model.source_)
+    plain = ldmaps.inputs.open_files(folder / "roll.npy", model_facts=model.source_)
     np.testing.assert_allclose(model.transform(plain), model.embedding_, rtol=1e-12)
 
 
 def test_several_tables_have_the_same_columns(folder):
     with pytest.raises(InvalidInputError, match=r"has the columns z, y, x, but .*roll\.csv has x, y, z"):
-        ldmaps.inputs.open([folder / "roll.csv", folder / "other.csv"])
-    both = ldmaps.inputs.open([folder / "roll.csv", folder / "other.csv"], columns=["x", "y", "z"]).read()
+        ldmaps.inputs.open_files([folder / "roll.csv", folder / "other.csv"])
+    both = ldmaps.inputs.open_files(
+        [folder / "roll.csv", folder / "other.csv"], columns=["x", "y", "z"]
+    ).read()
     np.testing.assert_array_equal(both.frames, np.concatenate([ROLL, ROLL]))
 
 
 def test_settings_of_the_other_kind_are_refused(folder, files):
     for name in ("top", "select"):
         with pytest.raises(InvalidInputError, match=rf"{name} applies to trajectories"):
-            ldmaps.inputs.open(folder / "roll.csv", **{name: "all"})
+            ldmaps.inputs.open_files(folder / "roll.csv", **{name: "all"})
     for name in ("columns", "array"):
         with pytest.raises(InvalidInputError, match=rf"{name} applies to tables"):
-            ldmaps.inputs.open(files["h5"], **{name: "x"})
+            ldmaps.inputs.open_files(files["h5"], **{name: "x"})
     with pytest.raises(InvalidInputError, match="is a table and .* a trajectory; give inputs of one kind"):
-        ldmaps.inputs.open([folder / "roll.csv", files["h5"]])
+        ldmaps.inputs.open_files([folder / "roll.csv", files["h5"]])
 
 
 def test_nan_is_named_with_its_file(tmp_path):
@@ -129,7 +131,7 @@ def test_nan_is_named_with_its_file(tmp_path):
     points[17, 1] = np.nan
     np.save(tmp_path / "bad.npy", points)
     with pytest.raises(InvalidInputError, match=r"bad\.npy: row 17 \(column 2\) holds NaN"):
-        fitted(ldmaps.inputs.open(tmp_path / "bad.npy"))
+        fitted(ldmaps.inputs.open_files(tmp_path / "bad.npy"))
 
 
 @pytest.mark.parametrize("separator", [",", " "])
@@ -137,12 +139,12 @@ def test_ragged_lines_are_found_beyond_the_columns_taken(tmp_path, separator):
     text = "x,y,z\n1,2,3\n4,5,6,7\n8,9,10\n".replace(",", separator)
     (tmp_path / "ragged.csv").write_text(text)
     with pytest.raises(InvalidInputError, match="line 3: 4 columns, but 3 in the lines before"):
-        ldmaps.inputs.open(tmp_path / "ragged.csv", columns=["x", "y"]).read()
+        ldmaps.inputs.open_files(tmp_path / "ragged.csv", columns=["x", "y"]).read()
 
 
 def test_streams_take_table_sources(folder):
-    model = fitted(ldmaps.inputs.open(folder / "roll.csv"))
-    source = ldmaps.inputs.open(folder / "roll.csv", chunk=7)
+    model = fitted(ldmaps.inputs.open_files(folder / "roll.csv"))
+    source = ldmaps.inputs.open_files(folder / "roll.csv", chunk=7)
     parts = [embedded.coordinates for embedded in StreamEmbedder(model).stream(source)]
     np.testing.assert_allclose(np.concatenate(parts), model.embedding_, rtol=1e-12)
 
@@ -161,7 +163,7 @@ def test_a_line_is_judged_alike_by_itself_and_in_a_table(tmp_path, line, row, re
     columns = TextColumns.of("a,b")
     path = tmp_path / "table.csv"
     path.write_text(f"a,b\n5,6\n{line}\n7,8\n", encoding="utf-8")
-    source = ldmaps.inputs.open(path)
+    source = ldmaps.inputs.open_files(path)
     if reason is None:
         assert [columns.number(columns.cells(line), place) for place in (0, 1)] == row
         np.testing.assert_array_equal(source.read().frames, [[5, 6], row, [7, 8]])
@@ -180,7 +182,7 @@ def test_points_are_counted_beforehand_only_if_somebody_sees_the_bar(folder, mon
             return True
 
     monkeypatch.setattr("ldmaps.progress.REDRAW", 0.0)
-    source = ldmaps.inputs.open(folder / "roll.npy", chunk=30)
+    source = ldmaps.inputs.open_files(folder / "roll.npy", chunk=30)
     screen = Terminal()
     with reporting(Progress(stream=screen)):
         source.read()
@@ -217,7 +219,9 @@ def test_kernels_read_like_python(monkeypatch, tmp_path, lines, columns, chunk):
         elif way == "python":
             monkeypatch.setattr(PlainRows, "fill", lambda self, text, begin, block: (0, begin))
         try:
-            chunks = list(ldmaps.inputs.open("-" if way == "stdin" else path, columns=columns, chunk=chunk))
+            chunks = list(
+                ldmaps.inputs.open_files("-" if way == "stdin" else path, columns=columns, chunk=chunk)
+            )
         except InvalidInputError as error:
             results.append(str(error).replace("stdin", str(path)))
         else:
@@ -423,7 +427,7 @@ def test_what_is_wrong_with_parquet_is_named(parquet, tmp_path):
     values = [float(row) for row in range(120)]
     path = parquet(x=values, y=[None if row in (70, 90) else row for row in values])
     with pytest.raises(InvalidInputError, match=r"table\.parquet: row 70 \(column 2\) holds NaN"):
-        ldmaps.inputs.open(path).read()
+        ldmaps.inputs.open_files(path).read()
     table = open_table(parquet(x=values, word=["w"] * 120), None)
     with pytest.raises(
         InvalidInputError, match=r"column 'word': string is not a number; leave it out with columns"

@@ -109,7 +109,7 @@ def test_damage_is_told_with_frame_and_byte(files, change, why, stride):
     change(head)
     data[start : start + 84] = head
     (files / "a.trr").write_bytes(data)
-    source = ldmaps.inputs.open(files / "a.trr", top=files / "top.pdb", stride=stride)
+    source = ldmaps.inputs.open_files(files / "a.trr", top=files / "top.pdb", stride=stride)
     with pytest.raises(InvalidInputError) as caught:
         source.read()
     assert f"frame 9 cannot be read ({why}, at byte {start})" in str(caught.value)

@@ -38,7 +38,7 @@ def colvar(tmp_path, bias):
 
 
 def opened(files, **settings):
-    return ldmaps.inputs.open(files["xtc"], top=files["top"], **settings)
+    return ldmaps.inputs.open_files(files["xtc"], top=files["top"], **settings)
 
 
 def test_a_colvar_is_matched_by_time(files, colvar, bias):
@@ -51,7 +51,7 @@ def test_a_colvar_is_matched_by_time(files, colvar, bias):
 
 def test_weights_reach_fit_file_and_report(files, colvar, bias, tmp_path, capsys):
     model = str(tmp_path / "map.ldm")
-    fit = ["fit", str(files["xtc"]), "-t", str(files["top"]), "--components", "2", "-m", "30", "-o", model]
+    fit = ["fit", str(files["xtc"]), "-t", str(files["top"]), "--n-components", "2", "-m", "30", "-o", model]
     assert main([*fit, "--weights", f"{colvar}:metad.rbias", "--kt", str(KT), "--json"]) == 0
     expected = np.exp(bias[0] / KT)
     expected /= expected.mean()
@@ -64,8 +64,8 @@ def test_weights_reach_fit_file_and_report(files, colvar, bias, tmp_path, capsys
     )
     np.testing.assert_allclose(again.eigenvalues_, by_hand.eigenvalues_, rtol=1e-5)
 
-    from ldmaps.views.free_energy import free_energy_surface
-    from ldmaps.views.report.contents import gather
+    from ldmaps.analysis.free_energy import free_energy_surface
+    from ldmaps.analysis.report.contents import gather
 
     shown = gather(again)
     np.testing.assert_allclose(shown.points.weights, expected, rtol=1e-4)
@@ -109,11 +109,11 @@ def test_rows_of_embed_are_matched_by_file_and_frame(files, tmp_path):
     text = (tmp_path / "psi.csv").read_text().replace("(", "").replace(")", "")
     (tmp_path / "psi.csv").write_text(text)
     settings = {"top": files["top"], "weights": str(tmp_path / "psi.csv"), "stride": 3}
-    weights = ldmaps.inputs.open(inputs, **settings).read().weights
+    weights = ldmaps.inputs.open_files(inputs, **settings).read().weights
     np.testing.assert_array_equal(weights, given[:, ::3].ravel())
     (tmp_path / "psi.csv").write_text(text.replace(f"{inputs[1]},6,", f"{inputs[1]},1006,"))
     with pytest.raises(InvalidInputError, match=r"no row for frame 6 of .*trr \(1 of 68 points have none\)"):
-        ldmaps.inputs.open(inputs, **settings).read()
+        ldmaps.inputs.open_files(inputs, **settings).read()
 
 
 def test_a_column_of_the_table_is_no_feature(tmp_path):
@@ -122,18 +122,18 @@ def test_a_column_of_the_table_is_no_feature(tmp_path):
     np.savetxt(tmp_path / "a.csv", rows, delimiter=",", header="x,w,y", comments="")
     np.savetxt(tmp_path / "b.csv", rows[:20], delimiter=",", header="x,w,y", comments="")
     inputs = [tmp_path / "a.csv", tmp_path / "b.csv"]
-    source = ldmaps.inputs.open(inputs, weights="w", stride=2)
+    source = ldmaps.inputs.open_files(inputs, weights="w", stride=2)
     read = source.read()
     np.testing.assert_allclose(read.weights, np.concatenate([rows[::2, 1], rows[:20:2, 1]]))
     assert source.columns == ["x", "y"]
     np.testing.assert_allclose(read.frames[:20], rows[::2][:, [0, 2]])
     # By number, where columns have no names.
     np.save(tmp_path / "a.npy", rows)
-    read = ldmaps.inputs.open(tmp_path / "a.npy", weights="2").read()
+    read = ldmaps.inputs.open_files(tmp_path / "a.npy", weights="2").read()
     np.testing.assert_array_equal(read.weights, rows[:, 1])
     np.testing.assert_array_equal(read.frames, rows[:, [0, 2]])
     with pytest.raises(InvalidInputError, match="has no column 'v'; its columns are: x, w, y"):
-        ldmaps.inputs.open(inputs, weights="v")
+        ldmaps.inputs.open_files(inputs, weights="v")
 
 
 def test_mistakes_are_explained(files, colvar, tmp_path):
@@ -174,16 +174,53 @@ def test_rows_without_file_names_are_matched_by_frame_where_there_is_one_file(tm
     lines = [f"{frame},{weights[frame]}" for frame in order]
     (tmp_path / "weights.csv").write_text("\n".join(["frame,weight", *lines]))
     given = str(tmp_path / "weights.csv")
-    read = ldmaps.inputs.open(tmp_path / "rows.npy", weights=given, stride=3).read()
+    read = ldmaps.inputs.open_files(tmp_path / "rows.npy", weights=given, stride=3).read()
     np.testing.assert_array_equal(read.weights, weights[::3])
     # Of several files frames alone do not say which is meant; rows are then in the order of the points.
     np.save(tmp_path / "more.npy", rows)
     paths = [tmp_path / "rows.npy", tmp_path / "more.npy"]
     with pytest.raises(InvalidInputError, match=r"\(20 rows\) cannot be matched to 40 points"):
-        ldmaps.inputs.open(paths, weights=given).read()
+        ldmaps.inputs.open_files(paths, weights=given).read()
     # A frame that has no row is named.
     (tmp_path / "weights.csv").write_text("\n".join(["frame,weight", *lines[:-1]]))
     with pytest.raises(
         InvalidInputError, match=rf"no row for frame {order[-1]} of .*rows\.npy \(1 of 20 points"
     ):
-        ldmaps.inputs.open(tmp_path / "rows.npy", weights=given).read()
+        ldmaps.inputs.open_files(tmp_path / "rows.npy", weights=given).read()
+
+
+@pytest.mark.parametrize("are_dates", [False, True])
+def test_rows_of_tables_are_matched_by_dates(tmp_path, are_dates):
+    """Seconds since 1970 are large numbers: neighbouring minutes differ by less than a millionth of them."""
+    seconds = 1_700_000_000 + 60 * np.arange(30)
+    written = np.datetime_as_string(seconds.astype("datetime64[s]")) if are_dates else seconds.astype(str)
+    weights, order = np.arange(1.0, 31.0), np.random.default_rng(0).permutation(30)
+    values = np.random.default_rng(1).normal(size=30)
+    rows = [f"{time},{value}" for time, value in zip(written, values, strict=True)]
+    (tmp_path / "rows.csv").write_text("\n".join(["time,x", *rows]))
+    lines = [f"{written[row]},{weights[row]}" for row in order]
+    given = tmp_path / "weights.csv"
+    given.write_text("\n".join(["time,weight", *lines]))
+    read = ldmaps.inputs.open_files(tmp_path / "rows.csv", weights=str(given)).read()
+    np.testing.assert_array_equal(read.weights, weights)
+    given.write_text("\n".join(["time,weight", *(line for line in lines if not line.startswith(written[4]))]))
+    missing = (
+        r"has no row at 2023-11-14 22:17:20 UTC, the time of row 4; the nearest is 2023-11-14 .* to rows"
+    )
+    with pytest.raises(InvalidInputError, match=missing):
+        ldmaps.inputs.open_files(tmp_path / "rows.csv", weights=str(given)).read()
+
+
+def test_times_of_tables_are_in_seconds(tmp_path):
+    (tmp_path / "rows.csv").write_text(
+        "\n".join(["time,x", *(f"{0.5 * row},{row % 7}" for row in range(30))])
+    )
+    given = tmp_path / "weights.csv"
+    given.write_text("\n".join(["time,weight", *(f"{0.5 * row},1" for row in range(29))]))
+    with pytest.raises(
+        InvalidInputError, match=r"no row at 14\.5 s, the time of row 29; the nearest is 14 s \(1 of 30 rows"
+    ):
+        ldmaps.inputs.open_files(tmp_path / "rows.csv", weights=str(given)).read()
+    given.write_text("\n".join(["time,weight", *(f"noon {row},1" for row in range(30))]))
+    with pytest.raises(InvalidInputError, match=r"column time: .*'noon 0'; write numbers, or dates such as"):
+        ldmaps.inputs.open_files(tmp_path / "rows.csv", weights=str(given)).read()

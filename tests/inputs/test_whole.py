@@ -110,11 +110,11 @@ def test_files_are_made_whole_even_through_a_selection_without_bonds(tmp_path):
     trajectory.save_xtc(str(tmp_path / "cut.xtc"))
     carbons = [atom.index for atom in trajectory.topology.atoms if atom.element.symbol == "C"]
     settings = {"top": tmp_path / "top.pdb", "select": "element C"}
-    joined = ldmaps.inputs.open(tmp_path / "cut.xtc", **settings).read().frames
+    joined = ldmaps.inputs.open_files(tmp_path / "cut.xtc", **settings).read().frames
     np.testing.assert_allclose(np.diag(RMSD().pairwise(joined, whole[:, carbons])), 0, atol=2e-3)
-    kept = ldmaps.inputs.open(tmp_path / "cut.xtc", periodic="keep", **settings).read().frames
+    kept = ldmaps.inputs.open_files(tmp_path / "cut.xtc", periodic="keep", **settings).read().frames
     assert np.diag(RMSD().pairwise(kept, whole[:, carbons])).max() > 0.5
-    for source in (trajectory, ldmaps.inputs.open(trajectory)):
+    for source in (trajectory, ldmaps.inputs.open_files(trajectory)):
         frames = ldmaps.inputs.as_source(source).read().frames
         np.testing.assert_allclose(np.diag(RMSD().pairwise(frames, whole)), 0, atol=2e-3)
 
@@ -126,7 +126,7 @@ def test_the_setting_is_checked(tmp_path):
     import ldmaps.inputs
 
     with pytest.raises(InvalidInputError, match='periodic must be "whole"'):
-        ldmaps.inputs.open(mdtraj_trajectory(5000), periodic="wrap")
+        ldmaps.inputs.open_files(mdtraj_trajectory(5000), periodic="wrap")
 
 
 def test_every_frame_of_a_file_that_is_loaded_at_once_has_its_own_box(tmp_path):
@@ -144,5 +144,5 @@ def test_every_frame_of_a_file_that_is_loaded_at_once_has_its_own_box(tmp_path):
     )
     trajectory.unitcell_vectors = boxes
     trajectory.save_gro(str(tmp_path / "cut.gro"))
-    joined = ldmaps.inputs.open(tmp_path / "cut.gro", top=tmp_path / "top.pdb", chunk=2).read().frames
+    joined = ldmaps.inputs.open_files(tmp_path / "cut.gro", top=tmp_path / "top.pdb", chunk=2).read().frames
     np.testing.assert_allclose(np.diag(RMSD().pairwise(joined, whole)), 0, atol=2e-3)

@@ -15,7 +15,7 @@ from ldmaps.cli import main
 from ldmaps.errors import InvalidInputError, ModelFileError
 from ldmaps.inputs import Windows
 from ldmaps.inputs.windows import Cutter
-from ldmaps.metrics import Scaled
+from ldmaps.metrics import StandardizedEuclidean
 from ldmaps.streaming import OutputFile, StreamEmbedder
 
 N, PERIOD = 400, 12
@@ -95,7 +95,7 @@ def test_files_are_not_joined_and_the_model_knows_its_windows(tmp_path):
     for name, part in (("a", slice(0, 150)), ("b", slice(150, 152)), ("c", slice(152, N))):
         frame(ROWS[part], TIMES[part]).to_csv(tmp_path / f"{name}.csv", index=False)
     names = [tmp_path / f"{name}.csv" for name in "abc"]
-    source = ldmaps.inputs.open(names, window=6, step=2)
+    source = ldmaps.inputs.open_files(names, window=6, step=2)
     read = source.read()
     points, ends = by_hand(ROWS, 6, 2, [(0, 150), (152, N)])
     np.testing.assert_allclose(read.frames, points, rtol=1e-15)
@@ -105,13 +105,13 @@ def test_files_are_not_joined_and_the_model_knows_its_windows(tmp_path):
     model.save(tmp_path / "map.ldm")
     model = load(tmp_path / "map.ldm")
     assert model.source_["windows"] == {"length": 6, "step": 2, "gap": 90.0, "width": 2}
-    again = ldmaps.inputs.open(names, model_facts=model.source_, chunk=7)
-    for same in (again, ldmaps.inputs.open(names), Windows(6, 2).of(ldmaps.inputs.open(names))):
+    again = ldmaps.inputs.open_files(names, model_facts=model.source_, chunk=7)
+    for same in (again, ldmaps.inputs.open_files(names), Windows(6, 2).of(ldmaps.inputs.open_files(names))):
         np.testing.assert_allclose(model.transform(same), model.embedding_, rtol=1e-9, atol=1e-12)
     # Windows that were cut already are taken as they are.
     np.testing.assert_allclose(model.transform(points), model.embedding_, rtol=1e-9, atol=1e-12)
     np.save(tmp_path / "cut.npy", points)
-    cut = ldmaps.inputs.open(tmp_path / "cut.npy", model_facts=model.source_)
+    cut = ldmaps.inputs.open_files(tmp_path / "cut.npy", model_facts=model.source_)
     np.testing.assert_allclose(model.transform(cut), model.embedding_, rtol=1e-9, atol=1e-12)
 
 
@@ -125,7 +125,7 @@ def test_chunks_of_windows_are_as_large_as_chunks_of_rows():
 @pytest.mark.parametrize("scale", ["standard", "robust"])
 def test_a_column_has_one_scale_at_all_lags(scale):
     cut, _ = by_hand(ROWS, 5)
-    model = fitted(Windows(5), metric=Scaled(scale))
+    model = fitted(Windows(5), metric=StandardizedEuclidean(scale))
     scales = model.metric_.scale.reshape(5, 2)
     np.testing.assert_array_equal(scales, np.tile(scales[0], (5, 1)))
     values = cut.reshape(-1, 2)
@@ -134,14 +134,14 @@ def test_a_column_has_one_scale_at_all_lags(scale):
     else:
         apart = np.subtract(*np.quantile(values, [0.75, 0.25], axis=0, method="inverted_cdf"))
         np.testing.assert_allclose(scales[0], apart / 1.3489795003921634, rtol=1e-12)
-    given = fitted(Windows(5), metric=Scaled(scales[0]))
+    given = fitted(Windows(5), metric=StandardizedEuclidean(scales[0]))
     np.testing.assert_allclose(given.metric_.scale, scales.ravel())
     np.testing.assert_allclose(given.eigenvalues_, model.eigenvalues_, rtol=1e-9)
 
 
 def test_the_length_comes_from_the_autocorrelation(tmp_path):
     frame().to_csv(tmp_path / "a.csv", index=False)
-    assert ldmaps.inputs.open(tmp_path / "a.csv", window="auto").windows.length == PERIOD
+    assert ldmaps.inputs.open_files(tmp_path / "a.csv", window="auto").windows.length == PERIOD
     walk = np.zeros((20_000, 1))
     for row in range(1, len(walk)):
         walk[row] = np.exp(-1 / 20) * walk[row - 1] + RNG.normal()
@@ -154,7 +154,7 @@ def test_the_length_comes_from_the_autocorrelation(tmp_path):
 
 @pytest.fixture(scope="module")
 def model():
-    return fitted(Windows(6, 2), metric=Scaled())
+    return fitted(Windows(6, 2), metric=StandardizedEuclidean())
 
 
 def streamed(model, rows, **settings):
@@ -218,7 +218,7 @@ def test_fit_embed_and_stream_agree(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     frame().assign(site=7.0).to_csv("rows.csv", index=False)
     assert (
-        main(["fit", "rows.csv", "--window", "auto", "-m", "30", "--components", "2", "-o", "map.ldm"]) == 0
+        main(["fit", "rows.csv", "--window", "auto", "-m", "30", "--n-components", "2", "-o", "map.ldm"]) == 0
     )
     said = capsys.readouterr().err
     assert "windows: 12 rows of 3 columns, step 1; a step in time above 90 begins a new one" in said
@@ -265,7 +265,9 @@ def test_what_cannot_be_windows_is_said(model, tmp_path, monkeypatch, capsys, co
     frame()[["flow"]].to_csv("one.csv", index=False)
     np.save("one.npy", ROWS[:, :1])
     frame()[:5].to_csv("short.csv", index=False)
-    named = LandmarkDiffusionMap(2, "connected", n_landmarks=20).fit(ldmaps.inputs.open("rows.csv", window=6))
+    named = LandmarkDiffusionMap(2, "connected", n_landmarks=20).fit(
+        ldmaps.inputs.open_files("rows.csv", window=6)
+    )
     named.save("map.ldm")
     assert main(command.split()) != 0
     assert words in " ".join(capsys.readouterr().err.split())

@@ -82,7 +82,7 @@ def test_any_frame_can_be_gone_to(files, expected, monkeypatch, piece, far):
     ids=str,
 )
 def test_sources_give_the_frames_of_mdtraj(files, expected, reading):
-    source = ldmaps.inputs.open(
+    source = ldmaps.inputs.open_files(
         files / "a.xtc", top=files / "top.pdb", chunk=4, select="not element H", **reading
     )
     read = source.read()
@@ -116,12 +116,12 @@ def test_damage_is_told_with_frame_and_byte(files, damage, why, chunk, stride):
         if damage == "box":
             data[start + place + 1] |= 0x80
     (files / "a.xtc").write_bytes(data)
-    source = ldmaps.inputs.open(files / "a.xtc", top=files / "top.pdb", chunk=chunk, stride=stride)
+    source = ldmaps.inputs.open_files(files / "a.xtc", top=files / "top.pdb", chunk=chunk, stride=stride)
     with pytest.raises(InvalidInputError) as caught:
         source.read()
     assert f"a.xtc is cut off or damaged: frame 9 cannot be read ({why}" in str(caught.value)
     assert f", at byte {start}), the 9 before it can" in str(caught.value)
-    kept = ldmaps.inputs.open(
+    kept = ldmaps.inputs.open_files(
         files / "a.xtc", top=files / "top.pdb", chunk=chunk, stride=stride, stop=9
     ).read()
     np.testing.assert_array_equal(kept.numbers, np.arange(0, 9, stride))
@@ -140,7 +140,7 @@ def test_damage_is_told_with_frame_and_byte(files, damage, why, chunk, stride):
 def test_files_without_a_frame(files, data, message):
     (files / "b.xtc").write_bytes(data)
     with pytest.raises(InvalidInputError, match=message):
-        ldmaps.inputs.open(files / "b.xtc", top=files / "top.pdb")
+        ldmaps.inputs.open_files(files / "b.xtc", top=files / "top.pdb")
 
 
 def test_a_header_that_claims_more_than_there_is_takes_no_memory(files):
@@ -151,7 +151,7 @@ def test_a_header_that_claims_more_than_there_is_takes_no_memory(files):
     tracemalloc.start()
     try:
         with pytest.raises(InvalidInputError, match="has no readable frame"):
-            ldmaps.inputs.open(files / "b.xtc", top=files / "top.pdb")
+            ldmaps.inputs.open_files(files / "b.xtc", top=files / "top.pdb")
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -171,5 +171,5 @@ def test_boxes_are_those_of_mdtraj(tmp_path):
 
 def test_names_in_any_alphabet_need_no_link(files, expected):
     (files / "été.xtc").write_bytes((files / "a.xtc").read_bytes())
-    read = ldmaps.inputs.open(files / "été.xtc", top=files / "top.pdb").read()
+    read = ldmaps.inputs.open_files(files / "été.xtc", top=files / "top.pdb").read()
     np.testing.assert_array_equal(read.frames, expected[0])

@@ -6,7 +6,7 @@ from point_sets import sheet
 from ldmaps.errors import InvalidInputError
 from ldmaps.landmarks import (
     FarthestPoint,
-    Given,
+    FixedLandmarks,
     KMedoids,
     LandmarkSelector,
     PrunedSpanningTree,
@@ -61,9 +61,9 @@ def test_settings_survive():
 )
 def test_indices_become_given_landmarks(indices):
     selector = resolve_selector(indices, None, 400)
-    assert isinstance(selector, Given)
+    assert isinstance(selector, FixedLandmarks)
     assert run(selector, sheet(20, 0)).indices.tolist() == [4, 2, 9]
-    assert isinstance(resolve_selector(range(2, 9), None, 400), Given)
+    assert isinstance(resolve_selector(range(2, 9), None, 400), FixedLandmarks)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_own_selector_passes_through():
         is_automatic = True
 
         def select(self, walk, rng):
-            return Given([0, 1]).select(walk, rng)
+            return FixedLandmarks([0, 1]).select(walk, rng)
 
     selector = resolve_selector(FirstTwo(), None, 400)
     assert run(selector, sheet(20, 0)).indices.tolist() == [0, 1]

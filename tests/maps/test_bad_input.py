@@ -57,10 +57,10 @@ def test_bad_points(estimator, X, message):
         ({"alpha": 1.5}, "alpha must be between 0"),
         ({"alpha": "1"}, "alpha must be between 0"),
         ({"alpha": np.nan}, "alpha must be between 0"),
-        ({"t": -1}, "t must be 0"),
-        ({"t": np.inf}, "t must be 0"),
-        ({"t": None}, "t must be 0"),
-        ({"t": 1e6}, "coordinate 2 decays to zero at diffusion time"),
+        ({"diffusion_time": -1}, "diffusion_time must be 0"),
+        ({"diffusion_time": np.inf}, "diffusion_time must be 0"),
+        ({"diffusion_time": None}, "diffusion_time must be 0"),
+        ({"diffusion_time": 1e6}, "coordinate 2 decays to zero at diffusion time"),
         ({"metric": "euclid"}, "euclidean"),
         ({"metric": 3}, "metric"),
         ({"n_threads": 0}, "n_threads must be a whole number of at least 1"),
@@ -168,7 +168,7 @@ def test_a_long_time_shrinks_coordinates_and_nothing_else(dtype):
     plain = LandmarkDiffusionMap(2, 2.0, n_landmarks=20, extension="nystrom").fit(X)
     eigenvalues = plain.eigenvalues_[:2]
     time = np.log(2e-30) / np.log(eigenvalues[-1])
-    late = LandmarkDiffusionMap(2, 2.0, n_landmarks=20, extension="nystrom", t=time).fit(X)
+    late = LandmarkDiffusionMap(2, 2.0, n_landmarks=20, extension="nystrom", diffusion_time=time).fit(X)
     shrunk = np.abs(late.transform(X).astype(np.float64)) / eigenvalues**time
     np.testing.assert_allclose(shrunk, np.abs(plain.transform(X)), rtol=1e-4, atol=1e-5)
 

@@ -9,7 +9,7 @@ from ldmaps import DiffusionMap
 from ldmaps.datasets import swiss_roll
 from ldmaps.errors import DisconnectedError, InvalidInputError
 from ldmaps.metrics import RMSD, Euclidean
-from ldmaps.quality.fidelity import align
+from ldmaps.validation.fidelity import match_columns
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def test_embedding_holds_eigenvectors_of_the_walk(cloud, alpha, weighted):
 def test_transform_of_training_points_is_the_embedding(cloud, alpha, t, dtype):
     X = cloud.astype(dtype)
     weights = np.random.default_rng(1).uniform(0.5, 2.0, len(X))
-    model = DiffusionMap(3, "connected", alpha=alpha, t=t).fit(X, sample_weight=weights)
+    model = DiffusionMap(3, "connected", alpha=alpha, diffusion_time=t).fit(X, sample_weight=weights)
     tolerance = 2e-4 if dtype == np.float32 else 1e-10
     np.testing.assert_allclose(
         model.transform(X), model.embedding_, atol=tolerance * np.abs(model.embedding_).max()
@@ -55,7 +55,7 @@ def test_transform_of_training_points_is_the_embedding(cloud, alpha, t, dtype):
 
 
 def test_diffusion_time_scales_each_coordinate_by_its_eigenvalue(cloud):
-    still, moved = (DiffusionMap(3, 6.0, t=t).fit(cloud) for t in (0.0, 2.0))
+    still, moved = (DiffusionMap(3, 6.0, diffusion_time=t).fit(cloud) for t in (0.0, 2.0))
     np.testing.assert_allclose(moved.embedding_, still.embedding_ * still.eigenvalues_**2, atol=1e-12)
     np.testing.assert_allclose(
         moved.transform(cloud + 0.01), still.transform(cloud + 0.01) * still.eigenvalues_**2
@@ -77,7 +77,7 @@ def test_integer_weights_equal_repeated_points(cloud):
     first = np.concatenate([[0], np.cumsum(counts)[:-1]])
     np.testing.assert_allclose(weighted.eigenvalues_, repeated.eigenvalues_, atol=1e-11)
     np.testing.assert_allclose(
-        weighted.embedding_, align(weighted.embedding_, repeated.embedding_[first]), atol=1e-9
+        weighted.embedding_, match_columns(weighted.embedding_, repeated.embedding_[first]), atol=1e-9
     )
 
 
@@ -96,7 +96,9 @@ def test_sparse_kernel_gives_the_dense_map():
     dense = DiffusionMap(2, 3.0, solver="stored").fit(X)
     sparse = DiffusionMap(2, 3.0, solver="sparse").fit(X)
     np.testing.assert_allclose(sparse.eigenvalues_, dense.eigenvalues_, atol=1e-10)
-    np.testing.assert_allclose(align(dense.embedding_, sparse.embedding_), dense.embedding_, atol=1e-7)
+    np.testing.assert_allclose(
+        match_columns(dense.embedding_, sparse.embedding_), dense.embedding_, atol=1e-7
+    )
     assert (dense.solution_.solver, sparse.solution_.solver) == ("stored", "sparse")
     np.testing.assert_array_equal(sparse.solution_.error_bound, 0.0)
 

@@ -12,7 +12,7 @@ from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.errors import DisconnectedError, InvalidInputError
 from ldmaps.landmarks import FarthestPoint, KMedoids, PrunedSpanningTree, Uniform
 from ldmaps.metrics import RMSD, Euclidean
-from ldmaps.quality.fidelity import align, rms_error
+from ldmaps.validation.fidelity import match_columns, nrmse
 
 
 @pytest.fixture(scope="module")
@@ -35,11 +35,13 @@ def test_equals_the_exact_map_of_the_replicated_data(roll, landmarks, alpha):
     first = np.concatenate([[0], np.cumsum(copies)[:-1]])
     np.testing.assert_allclose(model.eigenvalues_, exact.eigenvalues_, atol=1e-10)
     np.testing.assert_allclose(
-        align(model.landmark_embedding_, exact.embedding_[first]), model.landmark_embedding_, atol=1e-8
+        match_columns(model.landmark_embedding_, exact.embedding_[first]),
+        model.landmark_embedding_,
+        atol=1e-8,
     )
     new = roll[:50] + 0.1
     np.testing.assert_allclose(
-        align(model.transform(new), exact.transform(new)), model.transform(new), atol=1e-8
+        match_columns(model.transform(new), exact.transform(new)), model.transform(new), atol=1e-8
     )
 
 
@@ -50,14 +52,18 @@ def test_all_points_as_landmarks_is_the_exact_map(roll, landmarks, alpha, t):
     chosen = np.arange(300) if landmarks == "all" else landmarks
     count = None if landmarks == "all" else 300
     weights = np.random.default_rng(0).uniform(0.1, 3.0, 300)
-    model = LandmarkDiffusionMap(2, "connected", landmarks=chosen, n_landmarks=count, alpha=alpha, t=t)
+    model = LandmarkDiffusionMap(
+        2, "connected", landmarks=chosen, n_landmarks=count, alpha=alpha, diffusion_time=t
+    )
     model.fit(X, sample_weight=weights)
-    exact = DiffusionMap(2, "connected", alpha=alpha, t=t).fit(X, sample_weight=weights)
+    exact = DiffusionMap(2, "connected", alpha=alpha, diffusion_time=t).fit(X, sample_weight=weights)
     assert model.epsilon_ == exact.epsilon_
     np.testing.assert_allclose(model.multiplicities_, weights)
     np.testing.assert_allclose(model.eigenvalues_, exact.eigenvalues_, atol=1e-11)
-    np.testing.assert_allclose(align(exact.embedding_, model.embedding_), exact.embedding_, atol=1e-8)
-    np.testing.assert_allclose(align(exact.embedding_, model.transform(X)), exact.transform(X), atol=1e-8)
+    np.testing.assert_allclose(match_columns(exact.embedding_, model.embedding_), exact.embedding_, atol=1e-8)
+    np.testing.assert_allclose(
+        match_columns(exact.embedding_, model.transform(X)), exact.transform(X), atol=1e-8
+    )
 
 
 def test_training_points_are_embedded_by_the_same_extension(roll):
@@ -73,7 +79,7 @@ def test_error_falls_with_the_number_of_landmarks(roll):
     errors = [
         np.mean(
             [
-                rms_error(
+                nrmse(
                     exact.embedding_,
                     LandmarkDiffusionMap(2, 9.0, n_landmarks=m, extension="nystrom", random_state=s)
                     .fit(roll)
@@ -157,7 +163,7 @@ def test_reweighting_undoes_a_biased_sample():
     for weights in (1.0 / bias[kept], None):
         model = LandmarkDiffusionMap(2, 0.1, n_landmarks=300).fit(X[kept], sample_weight=weights)
         scale = np.sqrt(np.sum(weights) if weights is not None else kept.sum())
-        errors.append(rms_error(truth.transform(probe) * np.sqrt(3000), model.transform(probe) * scale))
+        errors.append(nrmse(truth.transform(probe) * np.sqrt(3000), model.transform(probe) * scale))
     assert errors[0] < 0.5 * errors[1]
 
 
@@ -175,7 +181,7 @@ def test_alanine_dipeptide_is_reproduced_by_a_few_per_cent_of_its_frames():
     metric = RMSD(weights=data.masses)
     exact = DiffusionMap(2, "connected", metric=metric).fit(data.frames)
     model = LandmarkDiffusionMap(2, exact.epsilon_, metric=metric, n_landmarks=250).fit(data.frames)
-    assert rms_error(exact.embedding_, model.embedding_) < 2.0
+    assert nrmse(exact.embedding_, model.embedding_) < 2.0
     assert abs(model.eigenvalues_ - exact.eigenvalues_).max() < 0.02
 
 
@@ -185,7 +191,7 @@ def test_float32_and_float64_agree(roll):
         for dtype in (np.float32, np.float64)
     )
     assert single.embedding_.dtype == np.float32
-    assert rms_error(double.embedding_, single.embedding_) < 1e-2
+    assert nrmse(double.embedding_, single.embedding_) < 1e-2
 
 
 @pytest.mark.parametrize("landmarks", ["kmedoids", "pst"])

@@ -32,7 +32,7 @@ def all_checks():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@pytest.mark.filterwarnings("ignore::ldmaps.errors.BandwidthWarning")  # blobs that no hop joins
+@pytest.mark.filterwarnings("ignore::ldmaps.errors.DisconnectedWarning")  # blobs that no hop joins
 @pytest.mark.parametrize(("estimator", "check"), list(all_checks()))
 def test_check_estimator(estimator, check):
     check(estimator)

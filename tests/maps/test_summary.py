@@ -38,6 +38,6 @@ def test_a_promise_is_repeated_and_the_command_says_the_same(tmp_path, capsys):
     from ldmaps import load
 
     lines = summary_lines(load(output))
-    assert any(line.startswith("Z = ") for line in lines)
+    assert any(line.startswith("Z of 99 % of new points is below ") for line in lines)
     said = capsys.readouterr().err
     assert all(line in said for line in lines)

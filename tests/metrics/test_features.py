@@ -191,7 +191,7 @@ def test_a_protein_has_the_torsions_that_mdtraj_finds(word):
     topology = md.load_topology(files.PDB_small)
     import ldmaps.inputs
 
-    found = Features.of(ldmaps.inputs.open(files.PDB_small), word)
+    found = Features.of(ldmaps.inputs.open_files(files.PDB_small), word)
     kinds = ("phi", "psi", "omega") if word == "dihedrals" else [f"chi{number}" for number in range(1, 6)]
     expected = [getattr(md.geometry.dihedral, f"indices_{kind}")(topology) for kind in kinds]
     assert sorted(found.atoms) == sorted(map(tuple, np.concatenate(expected).tolist()))
@@ -384,10 +384,9 @@ def test_a_frame_with_an_atom_far_away_is_refused_by_every_way_in(dtype, far):
     for given in (frames, frames[1:2]):
         with pytest.raises(InvalidInputError, match=r"frame . has features .* its atom 5 is at 1e\+"):
             model.transform(given)
-    embed_one = model.embedder_.metric.one_row(model.embedder_.landmarks, np.empty((1, 20), dtype))
-    assert embed_one is not None
-    assert embed_one(frames[:1])
-    assert not embed_one(frames[1:2])
+    assert model.embedder_.place_directly(frames[:1]) is not None
+    assert model.embedder_.place_directly(frames) is None
+    assert model.embedder_.quick_point(frames[1:2]) is None
     engine = StreamEmbedder(model)
     engine.run(frames, [lambda embedded: None])
     assert (engine.summary.records, engine.summary.rejected) == (2, 1)

@@ -9,7 +9,7 @@ from ldmaps.metrics import METRICS, Euclidean, Function, Metric, Periodic, resol
 def test_table_names_every_metric_by_its_own_name():
     assert set(METRICS) == {
         "euclidean",
-        "scaled",
+        "standardized",
         "rmsd",
         "hamming",
         "earth_mover",

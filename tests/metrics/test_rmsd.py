@@ -56,20 +56,20 @@ def singular_vectors(m):
     return u, lengths, v
 
 
-def superposed(a, b, weights=None, align=None):
+def superposed(a, b, weights=None, superpose_on=None):
     """Return d² between all frames of a and b, and G_a + G_b, in extended precision."""
     a, b = a.astype(np.longdouble), b.astype(np.longdouble)
     w = np.ones(a.shape[1]) if weights is None else np.asarray(weights)
     w = w.astype(np.longdouble) / w.astype(np.longdouble).sum()
     fit = np.zeros_like(w)
-    chosen = slice(None) if align is None else np.asarray(align)
+    chosen = slice(None) if superpose_on is None else np.asarray(superpose_on)
     fit[chosen] = w[chosen]
     fit /= fit.sum()
     a = a - np.einsum("k,nki->ni", fit, a)[:, None]
     b = b - np.einsum("k,nki->ni", fit, b)[:, None]
     norms = np.einsum("k,nki->n", w, a**2)[:, None] + np.einsum("k,nki->n", w, b**2)
     u, s, v = singular_vectors(np.einsum("nki,mkj->nmij", a * fit[:, None], b))
-    if align is None:
+    if superpose_on is None:
         # The sign of the determinant, from directions that are at right angles.
         sign = np.sign((np.cross(u[..., 0], u[..., 1]) * u[..., 2]).sum(-1))
         sign *= np.sign((np.cross(v[..., 0], v[..., 1]) * v[..., 2]).sum(-1))
@@ -378,24 +378,24 @@ def test_only_ratios_of_weights_matter():
     np.testing.assert_array_equal(block(x, x, np.float64, weights=np.ones(5)), block(x, x, np.float64))
 
 
-# -- align --------------------------------------------------------------------
+# -- superpose_on --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("weights", [None, np.arange(9) % 4 + 0.5])
 def test_alignment_on_some_atoms(dtype, weights):
     rng = np.random.default_rng(12)
-    align = [7, 1, 2, 5]
+    superpose_on = [7, 1, 2, 5]
     for x in (rng.normal(size=(25, 9, 3)), mirrored(similar(rng, 25, 9)), similar(rng, 25, 9) + 1e4):
-        got = block(x, x, dtype, weights=weights, align=align)
-        wanted, norms = superposed(x, x, weights, align)
+        got = block(x, x, dtype, weights=weights, superpose_on=superpose_on)
+        wanted, norms = superposed(x, x, weights, superpose_on)
         atol = float(norms.max()) * (1e-10 if dtype == np.float64 else 1e-6)
         np.testing.assert_allclose(got, wanted.astype(float), rtol=0, atol=atol)
 
 
 def test_alignment_on_all_atoms_is_plain_rmsd():
     x = np.random.default_rng(13).normal(size=(20, 7, 3))
-    got = block(x, x, np.float64, align=np.arange(7))
+    got = block(x, x, np.float64, superpose_on=np.arange(7))
     np.testing.assert_allclose(got, block(x, x, np.float64), atol=1e-13)
 
 
@@ -403,17 +403,17 @@ def test_alignment_on_a_line_is_finite_and_fits_the_line():
     rng = np.random.default_rng(14)
     x = rng.normal(size=(6, 5, 3))
     x[:, :3] = np.outer([-1.0, 0.0, 1.0], [1, 0, 0])
-    squared = block(x, x, np.float64, align=[0, 1, 2])
+    squared = block(x, x, np.float64, superpose_on=[0, 1, 2])
     assert np.isfinite(squared).all()
     assert (squared >= 0).all()
     x[:, :3] = 0
-    assert np.isfinite(block(x, x, np.float64, align=[0, 1, 2])).all()
+    assert np.isfinite(block(x, x, np.float64, superpose_on=[0, 1, 2])).all()
 
 
 def test_only_full_alignment_is_a_true_metric():
     assert RMSD().is_true_metric
     assert RMSD(weights=[1.0]).is_true_metric
-    assert not RMSD(align=[0, 1, 2]).is_true_metric
+    assert not RMSD(superpose_on=[0, 1, 2]).is_true_metric
 
 
 # -- the seam -----------------------------------------------------------------
@@ -462,7 +462,7 @@ class TestAligned(RMSDContract):
     zero_epsilons = 64.0
 
     def make_metric(self):
-        return RMSD(align=[0, 3, 4, 8])
+        return RMSD(superpose_on=[0, 3, 4, 8])
 
     def make_narrow(self, data):
         return np.concatenate([data, data], axis=1)
@@ -479,10 +479,10 @@ def test_flat_frames_are_frames():
 
 
 def test_stores_its_arguments_untouched():
-    weights, align = [1.0, 2.0, 3.0], [0, 1, 2]
-    metric = RMSD(weights=weights, align=align)
+    weights, superpose_on = [1.0, 2.0, 3.0], [0, 1, 2]
+    metric = RMSD(weights=weights, superpose_on=superpose_on)
     assert metric.weights is weights
-    assert metric.align is align
+    assert metric.superpose_on is superpose_on
     assert repr(RMSD()) == "RMSD()"
 
 
@@ -498,7 +498,9 @@ def test_changed_settings_are_noticed():
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"weights": [1.0, 4.0, 0.0, 2.0, 0.5, 3.0, 1.0]}, {"align": [0, 2, 3, 5]}], ids=str
+    "settings",
+    [{}, {"weights": [1.0, 4.0, 0.0, 2.0, 0.5, 3.0, 1.0]}, {"superpose_on": [0, 2, 3, 5]}],
+    ids=str,
 )
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_structures_are_the_frames_again(settings, dtype):
@@ -526,14 +528,14 @@ def test_structures_are_the_frames_again(settings, dtype):
         ({"weights": [1.0, 2.0, np.nan]}, (2, 3, 3), r"finite and not negative, got nan for atom 2"),
         ({"weights": [0.0, 0.0, 0.0]}, (2, 3, 3), r"all 3 weights are 0"),
         ({"weights": ["C", "H", "H"]}, (2, 3, 3), r"weights must be numbers"),
-        ({"align": [0, 1, 3]}, (2, 3, 3), r"index 3, but frames have 3 atoms; .* between 0 and 2"),
-        ({"align": [0, 1, -1]}, (2, 3, 3), r"index -1"),
-        ({"align": [0, 1, 2, 1]}, (2, 3, 3), r"atom 1 more than once"),
-        ({"align": [0, 1]}, (2, 3, 3), r"at least 3 atoms .* got 2"),
-        ({"align": [0, 1, 2], "weights": [1, 1, 0]}, (2, 3, 3), r"at least 3 atoms with a weight"),
-        ({"align": [True, True, True]}, (2, 3, 3), r"atom indices, got bool .*numpy.flatnonzero"),
-        ({"align": [0.0, 1.0, 2.0]}, (2, 3, 3), r"atom indices, got float64"),
-        ({"align": "backbone"}, (2, 3, 3), r"align must be numbers"),
+        ({"superpose_on": [0, 1, 3]}, (2, 3, 3), r"index 3, but frames have 3 atoms; .* between 0 and 2"),
+        ({"superpose_on": [0, 1, -1]}, (2, 3, 3), r"index -1"),
+        ({"superpose_on": [0, 1, 2, 1]}, (2, 3, 3), r"atom 1 more than once"),
+        ({"superpose_on": [0, 1]}, (2, 3, 3), r"at least 3 atoms .* got 2"),
+        ({"superpose_on": [0, 1, 2], "weights": [1, 1, 0]}, (2, 3, 3), r"at least 3 atoms with a weight"),
+        ({"superpose_on": [True, True, True]}, (2, 3, 3), r"atom indices, got bool .*numpy.flatnonzero"),
+        ({"superpose_on": [0.0, 1.0, 2.0]}, (2, 3, 3), r"atom indices, got float64"),
+        ({"superpose_on": "backbone"}, (2, 3, 3), r"superpose_on must be numbers"),
     ],
 )
 def test_explains_what_is_wrong(settings, shape, message):
@@ -547,14 +549,14 @@ def test_refuses_other_precisions():
         RMSD().prepare(np.zeros((1, 2, 3)), np.float16)
 
 
-@pytest.mark.parametrize("settings", [{}, {"align": [0, 1, 2]}])
+@pytest.mark.parametrize("settings", [{}, {"superpose_on": [0, 1, 2]}])
 def test_refuses_coordinates_whose_squares_overflow(settings):
     x = 1e200 * np.random.default_rng(0).normal(size=(2, 4, 3))
     with pytest.raises(InvalidInputError, match="overflow when they are squared in float64"):
         RMSD(**settings).prepare(x)
 
 
-@pytest.mark.parametrize("settings", [{}, {"align": [0, 1, 2]}])
+@pytest.mark.parametrize("settings", [{}, {"superpose_on": [0, 1, 2]}])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_distance_overflows_for_no_pair_that_is_accepted(settings, dtype):
     """The squared norms of two frames may both be numbers when their d² is none."""
@@ -588,13 +590,13 @@ def test_refuses_frames_that_cannot_be_compared():
     with pytest.raises(InvalidInputError, match="prepared in float64 and in float32"):
         metric.check_compatible(a, metric.prepare(x, np.float32))
     with pytest.raises(InvalidInputError, match="superposed on None and on 3 atoms"):
-        metric.check_compatible(a, RMSD(align=[0, 1, 2]).prepare(x))
+        metric.check_compatible(a, RMSD(superpose_on=[0, 1, 2]).prepare(x))
 
 
 # -- distances that are rounding only -------------------------------------------------------------
 
 
-@pytest.mark.parametrize("settings", [{}, {"align": [0, 1, 2, 3]}], ids=["plain", "aligned"])
+@pytest.mark.parametrize("settings", [{}, {"superpose_on": [0, 1, 2, 3]}], ids=["plain", "aligned"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("n_atoms", [5, 22, 100, 700])
 def test_a_frame_is_at_distance_zero_from_itself_and_its_copies(n_atoms, dtype, settings):
@@ -626,7 +628,7 @@ def test_small_distances_above_rounding_stay():
 def test_a_value_that_is_not_finite_is_found_wherever_it_stands(kind, bad, n):
     frames = np.random.default_rng(0).normal(size=(n, 5, 3))
     weights = {"an atom without weight": [1, 1, 1, 1, 0]}.get(kind)
-    metric = RMSD(weights, align=[0, 1, 2] if kind == "aligned" else None)
+    metric = RMSD(weights, superpose_on=[0, 1, 2] if kind == "aligned" else None)
     for frame, atom, axis in [(0, 0, 0), (n - 1, 4, 2), (n // 2, 2, 1)]:
         broken = frames.copy()
         broken[frame, atom, axis] = bad

@@ -12,10 +12,10 @@ openmm = pytest.importorskip("openmm", reason="openmm is not installed")
 from openmm import app, unit  # noqa: E402
 
 from ldmaps import LandmarkDiffusionMap  # noqa: E402
+from ldmaps.analysis.own_points import read_table  # noqa: E402
 from ldmaps.errors import InvalidInputError, OutsideDomainWarning  # noqa: E402
 from ldmaps.metrics import RMSD  # noqa: E402
 from ldmaps.openmm import BiasLog, bias_variable  # noqa: E402
-from ldmaps.views.own_points import read_table  # noqa: E402
 
 SHAPE = np.array([[0.0, 0, 0], [0.15, 0, 0], [0.2, 0.14, 0], [0.35, 0.16, 0.05]])
 
@@ -158,7 +158,9 @@ def test_a_log_with_other_lines_is_left_as_it_is(model, tmp_path):
 def test_a_run_outside_the_map_is_warned_of_once(model, tmp_path):
     simulation, _ = simulation_of(model, stretch=2.5, biased=False)
     simulation.reporters.append(BiasLog(tmp_path / "out.csv", model, 1, atoms=range(4)))
-    with pytest.warns(OutsideDomainWarning, match="200 of the last 200 frames were outside.*domain_wall"):
+    with pytest.warns(
+        OutsideDomainWarning, match="200 of the last 200 frames were outside.*boundary_restraint"
+    ):
         simulation.step(200)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

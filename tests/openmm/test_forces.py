@@ -14,7 +14,7 @@ from ldmaps.datasets import alanine_dipeptide  # noqa: E402
 from ldmaps.errors import InvalidInputError  # noqa: E402
 from ldmaps.extension.domain import excess_with_gradient, log_density_with_gradient  # noqa: E402
 from ldmaps.metrics import RMSD, Features  # noqa: E402
-from ldmaps.openmm import bias_variable, coordinate_force, domain_wall, outward_force  # noqa: E402
+from ldmaps.openmm import bias_variable, boundary_restraint, coordinate_force, exploration_force  # noqa: E402
 
 MOLECULE = alanine_dipeptide(stride=50)
 FRAMES = MOLECULE.frames.astype(np.float64)
@@ -116,7 +116,7 @@ def test_virtual_sites_hand_their_force_on(inside_variable):
 def test_forces_survive_serialisation(model):
     outer = openmm.CustomCVForce("3*q")
     outer.addCollectiveVariable("q", coordinate_force(model, 1, topology=TOPOLOGY))
-    for force in (outer, domain_wall(model, 100.0, topology=TOPOLOGY)):
+    for force in (outer, boundary_restraint(model, 100.0, topology=TOPOLOGY)):
         twin = openmm.XmlSerializer.deserialize(openmm.XmlSerializer.serialize(force))
         frame = FRAMES[2] * 1.5
         ours, theirs = (energy_and_forces(context_of(one, frame)) for one in (force, twin))
@@ -141,6 +141,7 @@ def test_metadynamics_takes_the_variables_as_they_are(model):
     assert metadynamics.getFreeEnergy().min()._value < -0.5
 
 
+@pytest.mark.filterwarnings("ignore::ldmaps.errors.OutsideDomainWarning")
 def test_no_point_leaves_the_limits_of_a_variable(model):
     variable = bias_variable(model, 0, topology=TOPOLOGY)
     wild = np.random.default_rng(0).normal(size=(200, N_ATOMS, 3))
@@ -207,19 +208,23 @@ def test_wall_pulls_back_from_beyond_its_margin(model):
     frame = outside(model)[1]
     excess, gradient = excess_with_gradient(model.embedder_, frame[None])
     strong = 500 * unit.kilojoules_per_mole / unit.nanometer**2
-    energy, forces = energy_and_forces(context_of(domain_wall(model, strong, topology=TOPOLOGY), frame))
+    energy, forces = energy_and_forces(
+        context_of(boundary_restraint(model, strong, topology=TOPOLOGY), frame)
+    )
     assert energy == pytest.approx(250 * excess[0] ** 2, rel=1e-5)
     wanted = -500 * excess[0] * gradient[0]
     np.testing.assert_allclose(forces, wanted, atol=1e-5 * np.abs(wanted).max())
     root = np.sqrt(model.epsilon_)
-    wide = domain_wall(model, 500, margin=excess[0] / root + 0.1, topology=TOPOLOGY)
+    wide = boundary_restraint(model, 500, margin=excess[0] / root + 0.1, topology=TOPOLOGY)
     assert energy_and_forces(context_of(wide, frame))[0] == 0
-    half = domain_wall(model, 500, margin=0.5 * excess[0] / root, topology=TOPOLOGY)
+    half = boundary_restraint(model, 500, margin=0.5 * excess[0] / root, topology=TOPOLOGY)
     assert energy_and_forces(context_of(half, frame))[0] == pytest.approx(energy / 4, rel=1e-4)
 
 
 def test_inside_the_wall_exerts_nothing(model):
-    energy, forces = energy_and_forces(context_of(domain_wall(model, 500, topology=TOPOLOGY), FRAMES[0]))
+    energy, forces = energy_and_forces(
+        context_of(boundary_restraint(model, 500, topology=TOPOLOGY), FRAMES[0])
+    )
     assert energy == 0
     assert (forces == 0).all()
 
@@ -245,8 +250,8 @@ def test_log_density_has_the_gradient_of_its_differences(model):
         assert (np.abs(found[:, atom, axis] - slope) <= 1e-5 * scale).all()
 
 
-def test_outward_force_is_high_where_points_are_dense_and_vanishes_outside(model):
-    force = outward_force(model, 2 * unit.kilojoules_per_mole, reach=1.5, topology=TOPOLOGY)
+def test_exploration_force_is_high_where_points_are_dense_and_vanishes_outside(model):
+    force = exploration_force(model, 2 * unit.kilojoules_per_mole, reach=1.5, topology=TOPOLOGY)
     dense = FRAMES[model.landmark_indices_[np.argmax(model.multiplicities_)]]
     context = context_of(force, dense)
     high, slope = energy_and_forces(context)
@@ -271,9 +276,16 @@ def test_outward_force_is_high_where_points_are_dense_and_vanishes_outside(model
 # -- refusals -------------------------------------------------------------------------
 
 
+def test_a_coordinate_is_named_or_counted(model):
+    by_name, by_place = (bias_variable(model, one, topology=TOPOLOGY) for one in ("psi3", 1))
+    assert (by_name.minValue, by_name.maxValue) == (by_place.minValue, by_place.maxValue)
+    other = bias_variable(model, "psi2", topology=TOPOLOGY)
+    assert (other.minValue, other.maxValue) != (by_name.minValue, by_name.maxValue)
+
+
 @pytest.mark.parametrize("coordinate", [2, -1, 0.5, "psi"])
 def test_coordinates_that_do_not_exist(model, coordinate):
-    with pytest.raises(InvalidInputError, match="does not exist: the map has 2, counted from 0"):
+    with pytest.raises(InvalidInputError, match="does not exist: this map has psi2, psi3"):
         coordinate_force(model, coordinate, topology=TOPOLOGY)
 
 
@@ -283,7 +295,7 @@ def test_wrong_atoms(model):
     with pytest.raises(InvalidInputError, match="atoms has 3 atoms, but the map takes 22"):
         coordinate_force(model, atoms=[0, 1, 2])
     with pytest.raises(InvalidInputError, match="the simulation has 3 atoms, but the map takes 22"):
-        domain_wall(model, 1.0, atoms=[0, 1, 2], topology=TOPOLOGY)
+        boundary_restraint(model, 1.0, atoms=[0, 1, 2], topology=TOPOLOGY)
     with pytest.raises(InvalidInputError, match="index 40, but the simulation has 22"):
         coordinate_force(model, atoms=[*range(21), 40], topology=TOPOLOGY)
 
@@ -303,14 +315,14 @@ def test_names_are_compared_where_the_model_knows_them(model, monkeypatch):
 @pytest.mark.parametrize("strength", [-1.0, np.nan, "strong"])
 def test_strength_of_a_wall(model, strength):
     with pytest.raises(InvalidInputError, match="strength must be a number of at least 0"):
-        domain_wall(model, strength, topology=TOPOLOGY)
+        boundary_restraint(model, strength, topology=TOPOLOGY)
 
 
 def test_units_of_a_wall(model):
     with pytest.raises(InvalidInputError, match="strength must be in kilojoule/.*, got 5 nm"):
-        domain_wall(model, 5 * unit.nanometer, topology=TOPOLOGY)
+        boundary_restraint(model, 5 * unit.nanometer, topology=TOPOLOGY)
     with pytest.raises(InvalidInputError, match="margin must be a number of at least 0"):
-        domain_wall(model, 5.0, margin=-1, topology=TOPOLOGY)
+        boundary_restraint(model, 5.0, margin=-1, topology=TOPOLOGY)
 
 
 def test_maps_that_cannot_steer_a_simulation(model, monkeypatch):
@@ -328,7 +340,7 @@ def test_maps_that_cannot_steer_a_simulation(model, monkeypatch):
     coordinate_force(large, topology=beads)
     monkeypatch.setattr(model, "units_", "angstrom")
     with pytest.raises(InvalidInputError, match="coordinates in angstrom, and OpenMM gives nm"):
-        domain_wall(model, 1.0, topology=TOPOLOGY)
+        boundary_restraint(model, 1.0, topology=TOPOLOGY)
 
 
 def test_old_openmm(model, monkeypatch):

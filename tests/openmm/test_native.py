@@ -18,7 +18,7 @@ from ldmaps.datasets import alanine_dipeptide  # noqa: E402
 from ldmaps.errors import InvalidInputError  # noqa: E402
 from ldmaps.extension.domain import excess_with_gradient  # noqa: E402
 from ldmaps.metrics import RMSD, Features  # noqa: E402
-from ldmaps.openmm import bias_variable, coordinate_force, domain_wall  # noqa: E402
+from ldmaps.openmm import bias_variable, boundary_restraint, coordinate_force  # noqa: E402
 
 MOLECULE = alanine_dipeptide(stride=50)
 FRAMES = MOLECULE.frames.astype(np.float64)
@@ -66,7 +66,7 @@ def test_values_and_forces_are_the_maps(model, platform):
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_the_wall_is_the_same(model, platform):
     margin = 0.1
-    wall = domain_wall(model, 500.0, margin=margin, topology=TOPOLOGY, native=True)
+    wall = boundary_restraint(model, 500.0, margin=margin, topology=TOPOLOGY, native=True)
     context = context_of(wall, FRAMES[0], platform)
     assert energy_and_forces(context)[0] == 0
     assert not energy_and_forces(context)[1].any()
@@ -142,6 +142,42 @@ def test_metadynamics_takes_it_for_some_of_the_atoms(tmp_path):
     assert metadynamics.getFreeEnergy().min()._value < -0.5
 
 
+def test_metadynamics_restarts_with_the_bias_of_the_run_before(tmp_path):
+    """From the files that it saved, in another system, also with the forces read from XML."""
+    model = fitted("rmsd", FRAMES[:, HEAVY])
+    grid = 60
+
+    def started(from_xml):
+        system = app.ForceField("amber99sbildn.xml").createSystem(TOPOLOGY, constraints=app.HBonds)
+        variable = bias_variable(model, 0, atoms=HEAVY, topology=TOPOLOGY, grid_width=grid, native=True)
+        assert isinstance(variable.force, openmm.CustomCVForce)
+        if from_xml:
+            variable.force = openmm.XmlSerializer.clone(variable.force)
+        metadynamics = app.Metadynamics(system, [variable], 300, 10, 1.0, 20, 100, str(tmp_path))
+        integrator = openmm.LangevinMiddleIntegrator(300, 1.0, 0.002)
+        reference = openmm.Platform.getPlatformByName("Reference")
+        simulation = app.Simulation(TOPOLOGY, system, integrator, reference)
+        simulation.context.setPositions(FRAMES[0])
+        return metadynamics, simulation
+
+    first, simulation = started(from_xml=False)
+    simulation.minimizeEnergy(maxIterations=10)
+    first.step(simulation, 200)
+    before = first.getFreeEnergy()._value
+    assert np.ptp(before) > 0.5
+    for from_xml in (False, True):
+        again, simulation = started(from_xml)
+        np.testing.assert_allclose(again.getFreeEnergy()._value, before, rtol=1e-6)
+        # The bias that was loaded acts on the atoms, too.
+        here = again.getCollectiveVariables(simulation)[0]
+        variable = again.variables[0]
+        places = np.linspace(variable.minValue, variable.maxValue, grid)
+        state = simulation.context.getState(energy=True, groups={again._force.getForceGroup()})
+        scale = (again.temperature + again._deltaT) / again._deltaT
+        expected = np.interp(here, places, -before / scale)
+        assert state.getPotentialEnergy()._value == pytest.approx(expected, rel=0.05, abs=0.05)
+
+
 def test_python_is_used_where_openmm_cannot_and_the_reason_is_logged(caplog):
     weighted, many = fitted(RMSD(MOLECULE.masses)), fitted(RMSD(), n_landmarks=9)
     reasons = {
@@ -163,5 +199,5 @@ def test_python_is_used_where_openmm_cannot_and_the_reason_is_logged(caplog):
             coordinate_force(model, 0, native=True, **given)
     own = fitted(RMSD())
     assert isinstance(coordinate_force(own, 0, topology=TOPOLOGY), openmm.CustomCVForce)
-    assert isinstance(domain_wall(own, 1.0, topology=TOPOLOGY), openmm.CustomCVForce)
+    assert isinstance(boundary_restraint(own, 1.0, topology=TOPOLOGY), openmm.CustomCVForce)
     assert isinstance(coordinate_force(own, 0, topology=TOPOLOGY, native=False), openmm.PythonForce)

@@ -10,7 +10,7 @@ from openmm import app, unit  # noqa: E402
 
 from ldmaps import DiffusionMap  # noqa: E402
 from ldmaps.errors import AccuracyWarning, InvalidInputError  # noqa: E402
-from ldmaps.openmm import effective_number, metadynamics_weights  # noqa: E402
+from ldmaps.openmm import effective_sample_size, metadynamics_weights  # noqa: E402
 from ldmaps.openmm.biased_runs import bias_at, stored_bias  # noqa: E402
 
 TEMPERATURE = 300.0
@@ -145,7 +145,7 @@ def test_few_effective_frames_are_warned_of(run):
     values = np.append(np.full(100, -2.2), -1.0)
     with pytest.warns(AccuracyWarning, match=r"effective sample size is only 1\.\d of 101 frames"):
         weights = metadynamics_weights(values, metadynamics)
-    assert effective_number(weights) < 2
+    assert effective_sample_size(weights) < 2
 
 
 def test_bad_input_is_explained(run, tmp_path):

@@ -237,7 +237,10 @@ def test_points_made_up_have_the_precision_asked_for(small, tried):
     [
         ({"metric": "euclid"}, "Did you mean 'euclidean'"),
         ({"extension": "magic"}, 'extension must be "auto" or one of "distilled", "nystrom"'),
-        ({"epsilon": -1.0}, 'epsilon must be "bulk", "connected", "coifman" or a positive number, got -1'),
+        (
+            {"epsilon": -1.0},
+            'epsilon must be "bulk", "local", "connected", "coifman" or a positive number, got -1',
+        ),
         ({"outliers": 0.5}, "outliers must be the share of points"),
         ({"landmarks": "magic"}, 'landmarks="magic" is not known'),
         ({"tolerance": 1.0}, "tolerance=1 finds the number of landmarks"),

@@ -14,7 +14,7 @@ from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.datasets import alanine_dipeptide
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics import RMSD
-from ldmaps.regions import learn_basins, load_regions, save_regions
+from ldmaps.regions import find_basins, load_regions, save_regions
 
 WELLS = {
     2: np.array([[-1.5, 0.0], [1.5, 0.0]]),
@@ -52,7 +52,7 @@ def landscape(request):
 
 def test_basins_are_the_wells_and_their_number_is_found(landscape):
     count, model, truth = landscape
-    basins = learn_basins(model)
+    basins = find_basins(model)
     assert len(basins.names) == count
     labels = basins.labels(model.embedding_[: len(truth)])
     assert agreement(labels, truth, count) > 0.985
@@ -64,14 +64,14 @@ def test_basins_are_the_wells_and_their_number_is_found(landscape):
 def test_memberships_are_feasible_on_the_landmarks(landscape):
     count, model, _ = landscape
     for number in range(2, count + 1):
-        basins = learn_basins(model, number)
+        basins = find_basins(model, number)
         chi = basins.memberships(model.landmark_embedding_)
         assert chi.shape == (len(model.landmark_embedding_), number)
         np.testing.assert_allclose(chi.sum(axis=1), 1.0, atol=1e-9)
         assert chi.min() > -1e-9
         assert chi.max() < 1 + 1e-9
         assert chi.max(axis=0).min() >= 0.7  # each can be entered
-    assert learn_basins(model, count).min_chi > -0.2
+    assert find_basins(model, count).min_chi > -0.2
 
 
 def test_more_basins_than_there_are_is_said(landscape):
@@ -79,12 +79,12 @@ def test_more_basins_than_there_are_is_said(landscape):
     with pytest.raises(
         InvalidInputError, match=f"does not resolve {count + 1} basins: .* in its core at 0.85"
     ):
-        learn_basins(model, count + 1, enter=0.85)
+        find_basins(model, count + 1, enter=0.85)
 
 
 def test_thresholds_make_hysteresis(landscape):
     _, model, _ = landscape
-    basins = learn_basins(model, 2, enter=0.8, leave=0.55)
+    basins = find_basins(model, 2, enter=0.8, leave=0.55)
     chi = basins.memberships(model.embedding_)
     for place, basin in enumerate(basins.regions.values()):
         entering, staying = basin.masks(model.embedding_, None)
@@ -103,15 +103,15 @@ def test_sign_and_scale_of_eigenvectors_do_not_matter(landscape):
         multiplicities_=model.multiplicities_,
         landmark_embedding_=model.landmark_embedding_ * factors,
     )
-    expected = learn_basins(model, count).memberships(model.landmark_embedding_)
+    expected = find_basins(model, count).memberships(model.landmark_embedding_)
     np.testing.assert_allclose(
-        learn_basins(turned, count).memberships(turned.landmark_embedding_), expected, atol=0.02
+        find_basins(turned, count).memberships(turned.landmark_embedding_), expected, atol=0.02
     )
 
 
 def test_through_files(landscape, tmp_path):
     _, model, _ = landscape
-    basins = learn_basins(model, 3, enter=0.6, names=["deep", "middle", "shallow"])
+    basins = find_basins(model, 3, enter=0.6, names=["deep", "middle", "shallow"])
     save_regions(tmp_path / "basins.json", basins.regions)
     assert load_regions(tmp_path / "basins.json", model) == basins.regions
 
@@ -145,18 +145,18 @@ def test_the_examples_in_the_docs_can_be_read(tmp_path):
 def test_the_exact_map_has_basins_too():
     points, truth = wells(2, 600)
     model = DiffusionMap(2, 0.25).fit(points)
-    assert agreement(learn_basins(model).labels(model.embedding_[: len(truth)]), truth, 2) > 0.985
+    assert agreement(find_basins(model).labels(model.embedding_[: len(truth)]), truth, 2) > 0.985
 
 
 def test_faulty_settings(landscape):
     _, model, _ = landscape
     for number in (1, 6, 2.5, True):
         with pytest.raises(InvalidInputError, match="n_basins must be a whole number from 2 to 5"):
-            learn_basins(model, number)
+            find_basins(model, number)
     with pytest.raises(InvalidInputError, match="0 < leave <= enter <= 1, got enter=0.4 and leave=0.5"):
-        learn_basins(model, 2, enter=0.4)
+        find_basins(model, 2, enter=0.4)
     with pytest.raises(InvalidInputError, match="2 different names"):
-        learn_basins(model, 2, names=["a", "a"])
+        find_basins(model, 2, names=["a", "a"])
     lump = SimpleNamespace(
         n_components_=2,
         eigenvalues_=np.array([0.9, 0.8]),
@@ -164,7 +164,7 @@ def test_faulty_settings(landscape):
         landmark_embedding_=np.column_stack([np.arange(5.0), np.arange(5.0)]),
     )
     with pytest.raises(InvalidInputError, match="do not span 3 basins"):
-        learn_basins(lump, 3)
+        find_basins(lump, 3)
 
 
 def test_alanine_dipeptide_has_its_known_basins():
@@ -182,7 +182,7 @@ def test_alanine_dipeptide_has_its_known_basins():
     phi, psi = np.degrees(mdtraj.compute_dihedrals(frames, [[4, 6, 8, 14], [6, 8, 14, 16]])).T
     helical = (psi > -120) & (psi < 50)
 
-    two = learn_basins(model)
+    two = find_basins(model)
     assert len(two.names) == 2  # found, not asked for
     chi = two.memberships(model.embedding_)
     assert np.mean((chi[:, 1] > 0.5) == helical) > 0.985
@@ -190,7 +190,7 @@ def test_alanine_dipeptide_has_its_known_basins():
     assert clear.mean() > 0.97
     assert np.mean((chi[:, 1] >= 0.7)[clear] == helical[clear]) > 0.99
 
-    three = learn_basins(model, 3)
+    three = find_basins(model, 3)
     labels = three.labels(model.embedding_)
     assert np.mean((labels == 2) == helical) > 0.98
     extended = labels < 2

@@ -232,6 +232,15 @@ def test_an_event_has_a_beginning_an_end_a_peak_a_p_and_reasons(batch):
     assert "3 sqrt(epsilon) from the map, p = 0.05; distance" in str(last)
 
 
+def test_an_event_of_a_map_that_is_not_calibrated_has_no_p():
+    """Its p-values are NaN, which JSON does not have."""
+    tracker, far = RegionTracker({"alarm": Alarm(2.0)}), np.array([3.0])
+    coverage = Coverage(far, far < 1, np.zeros(1, np.intp), np.array([np.nan]))
+    (event,) = tracker.update(np.zeros((1, 1)), coverage, np.arange(1), np.zeros(1), because(far))[1]
+    assert event.p is None
+    assert "p =" not in str(event)
+
+
 def test_seven_episodes_are_seven_alarms_though_their_records_come_and_go():
     rng = np.random.default_rng(0)
     distance = np.abs(rng.normal(size=7000)) * 0.3

@@ -53,7 +53,7 @@ def test_a_trajectory_goes_on_as_it_was_begun(tmp_path, first_follows):
     files = write_all(tmp_path, stride=1000)
     import ldmaps.inputs
 
-    frames = ldmaps.inputs.open(files["xtc"], files["top"])
+    frames = ldmaps.inputs.open_files(files["xtc"], files["top"])
     mapped = LandmarkDiffusionMap(1, metric="rmsd", n_landmarks=5, extension="nystrom").fit(frames)
 
     def source(follow):

@@ -45,7 +45,7 @@ def append(path, pieces, pause=0.0):
 
 
 def finished(files, extension, **settings):
-    return ldmaps.inputs.open(files[extension], files["top"], **settings).read()
+    return ldmaps.inputs.open_files(files[extension], files["top"], **settings).read()
 
 
 @pytest.mark.parametrize("extension", FORMATS)
@@ -155,7 +155,7 @@ def test_atoms_and_images_are_treated_as_in_a_finished_file(tmp_path, extension)
     trajectory.save(str(tmp_path / f"run.{extension}"))
     trajectory[0].save_pdb(str(tmp_path / "top.pdb"))
     here = {extension: tmp_path / f"run.{extension}", "top": tmp_path / "top.pdb"}
-    facts = ldmaps.inputs.open(here[extension], here["top"], select="not element H").facts()
+    facts = ldmaps.inputs.open_files(here[extension], here["top"], select="not element H").facts()
     source = GrowingTrajectory(here[extension], top=here["top"], model_facts=facts, idle_end=0.0)
     frames = joined(drain(source))[0]
     np.testing.assert_array_equal(frames, finished(here, extension, select="not element H").frames)
@@ -165,7 +165,7 @@ def test_atoms_and_images_are_treated_as_in_a_finished_file(tmp_path, extension)
 
 
 def test_other_atoms_than_the_models_are_refused(files):
-    facts = ldmaps.inputs.open(files["xtc"], files["top"], select="not element H").facts()
+    facts = ldmaps.inputs.open_files(files["xtc"], files["top"], select="not element H").facts()
     with pytest.raises(InvalidInputError, match="22 atoms, but the map takes 10"):
         GrowingTrajectory(files["xtc"], top=files["top"], select="all", model_facts=facts)
     with pytest.raises(InvalidInputError, match="give a topology"):

@@ -245,7 +245,7 @@ def test_a_token_that_is_no_text(folder, monkeypatch, capfd, tmp_path):
 def test_a_stream_that_fails_says_so_on_the_page(folder, points, monkeypatch, capfd):
     """Its first records were shown, so the page stays for the reason; a stream that never began shows no page."""
     problems = []
-    monkeypatch.setattr("ldmaps.views.LivePage.fail", lambda page, problem: problems.append(problem))
+    monkeypatch.setattr("ldmaps.analysis.LivePage.fail", lambda page, problem: problems.append(problem))
     monkeypatch.chdir(folder)
     command = [
         "watch",
@@ -271,7 +271,7 @@ def test_a_stream_that_fails_says_so_on_the_page(folder, points, monkeypatch, ca
 
 def test_a_closed_pipe_is_no_failure_of_the_stream(folder, monkeypatch, capfd):
     failed = []
-    monkeypatch.setattr("ldmaps.views.LivePage.fail", lambda page, problem: failed.append(problem))
+    monkeypatch.setattr("ldmaps.analysis.LivePage.fail", lambda page, problem: failed.append(problem))
 
     def closed(self, *sinks):
         self.engine.summary.batches = 1

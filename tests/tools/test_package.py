@@ -77,7 +77,7 @@ def test_the_package_is_all_files_of_the_sources_but_what_is_compiled_and_caches
     real = package.package_files()
     assert "ldmaps/py.typed" in real
     assert "ldmaps/datasets/data/c24h50/frames.npz" in real
-    assert "ldmaps/views/live/assets/live.html" in real
+    assert "ldmaps/analysis/live/assets/live.html" in real
 
 
 def sdist_names(**changes):

@@ -18,6 +18,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ldmaps.absorbing.landmark_cover import choose_landmarks, grow_cells
+from ldmaps.absorbing.old_points import apart_from, choose_old_points
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS, check_extensible
 from ldmaps.diffusion.walk import REACH, Walk, minimum_spanning_tree
 from ldmaps.errors import AccuracyWarning, InvalidInputError, Named
@@ -26,13 +27,15 @@ from ldmaps.fit.data import LARGEST_WEIGHT
 from ldmaps.fit.solve import solve
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 from ldmaps.metrics.base import Points
-from ldmaps.quality.fidelity import SAME_SHARE, in_common, turn_modes
 from ldmaps.settings import check_whole
+from ldmaps.validation.fidelity import SAME_SHARE, in_common, turn_modes
 
 #: Landmarks that must agree for each mode of the walk that a coordinate may be matched to.
 LANDMARKS_PER_MODE = 4
 #: Old points move by at most so many percent of a coordinate's range.
 STAYS, MOST_HALVINGS = 0.5, 20
+#: Coordinates that are farther than this (Z in percent) from those of a fresh walk are worth a fresh fit.
+FAR_APART = 10.0
 #: Old landmarks that a new one goes on from.
 BORDER_LANDMARKS = 3
 
@@ -55,8 +58,13 @@ class Absorption:
         Share of each old coordinate's variance, over the old landmarks, that its mode of the new walk explains: 1
         where only sign, scale or origin had changed; NaN for a further one.
     moved : ndarray of shape (k,)
-        Root mean square move of the old points in each old coordinate, in percent of its range; old points are
-        represented by their landmarks.
+        Root mean square move of the old points in each old coordinate, in percent of its range.
+    measured_on : {"points", "landmarks"}
+        Which old points that was measured on: those given as ``old_points`` or kept by a model since it was fitted, or
+        the landmarks alone, between which points can move several times as far.
+    apart : float
+        How far the coordinates are from those of a fresh walk over all landmarks, as Z in percent after the best linear
+        map between them: what a fresh fit would gain.
     """
 
     absorbed: NDArray[np.bool_]
@@ -64,6 +72,8 @@ class Absorption:
     modes: NDArray[np.intp]
     in_common: _Array
     moved: _Array
+    measured_on: str = "landmarks"
+    apart: float = 0.0
 
     @property
     def z(self) -> float:
@@ -81,7 +91,8 @@ def absorb(
     max_landmarks: int | None = None,
     disconnected: str = "raise",
     new_components: int = 0,
-    align: bool = True,
+    keep_coordinates: bool = True,
+    old_points: ArrayLike | None = None,
 ) -> LandmarkDiffusionMap:
     """Return a map that also covers ``points``; the given one is not changed.
 
@@ -109,22 +120,26 @@ def absorb(
     new_components : int
         How many further coordinates to add: the slowest modes of the new map that are none of the old coordinates,
         such as the passage to a newly found basin.
-    align : bool
+    keep_coordinates : bool
         Whether old coordinates stay. False gives the coordinates that a Nyström fit over all landmarks would (slowest
         mode first, ψᵀCψ = 1).
+    old_points : array-like of shape (m, features), or (m, atoms, 3) for frames, optional
+        Points that the map was fitted to, or others like them, to measure on how far old points move. A model that was
+        fitted in this process has kept its own; a model from a file has only its landmarks, which move least.
 
     Returns
     -------
     LandmarkDiffusionMap
-        Fitted; ``absorption_`` says what was done and how far old points moved: 0.5 % of a coordinate's range at most
-        (docs/learning_on.md has a table). Training points' coordinates (``embedding_``) and the certificate of a
+        Fitted; ``absorption_`` reports what was done and how far old points moved: 0.5 % of a coordinate's range at
+        most (docs/learning_on.md has a table). Training points' coordinates (``embedding_``) and the certificate of a
         tolerance are not carried over.
 
     Warns
     -----
     AccuracyWarning
-        When no mode of the new walk has half in common with a coordinate, which then hardly tells new points apart,
-        and when the new map has slower modes than those kept.
+        When no mode of the new walk has half in common with a coordinate, which then hardly tells new points apart;
+        when the new map has slower modes than those kept; and when the coordinates are more than 10 % (Z) apart from
+        those of a fresh walk, because the points fill a hole or close a ring.
 
     Examples
     --------
@@ -132,7 +147,7 @@ def absorb(
     >>> from ldmaps.datasets import swiss_roll
     >>> roll = swiss_roll(1000)
     >>> known = roll.position < 13
-    >>> model = LandmarkDiffusionMap(2, epsilon=4.0, n_landmarks=100).fit(roll.points[known])
+    >>> model = LandmarkDiffusionMap(2, epsilon=4.0, n_landmarks=200).fit(roll.points[known])
     >>> new = absorb(model, roll.points[~known])
     >>> bool(model.coverage(roll.points).inside.all()), bool(new.coverage(roll.points).inside.all())
     (False, True)
@@ -151,42 +166,51 @@ def absorb(
     if len(chosen):
         landmarks = model.metric_.joined(landmarks, prepared.take(chosen))
     radii, multiplicities = grow_cells(model, landmarks, taken, mass[reached], known_mass)
-    changed = _changed(model, landmarks, multiplicities, int(new_components), align=align)
-    step, eigenvalues, spectrum, slow, modes, common = changed
+    changed = _changed(
+        model, landmarks, multiplicities, int(new_components), keep_coordinates=keep_coordinates
+    )
+    step, eigenvalues = changed.step, changed.eigenvalues
     representatives = model.map_.representatives
     if representatives is not None and len(chosen):
         representatives = model.metric_.joined(representatives, prepared.take(chosen))
     shown = landmarks if representatives is None else representatives
-    was, known = np.asarray(model.landmark_embedding_, dtype=np.float64), model.multiplicities_
+    old = choose_old_points(model, old_points)
     for _ in range(MOST_HALVINGS):
         grown = Embedder.build(model.metric_, landmarks, model.epsilon_, step, radii)
-        coordinates = grown.extend(shown, model.n_threads).coordinates
-        squares = known @ (coordinates[: len(was), : was.shape[1]] - was) ** 2 / known.sum()
-        moved = 100.0 * np.sqrt(squares) / np.ptp(was, axis=0)
-        if not align or moved.max() <= STAYS:
+        moved = old.moved(grown, model.n_threads)
+        if not keep_coordinates or moved.max() <= STAYS:
             break
         # Wide cells reach far: the lighter new landmarks are, the less they change old places around them.
-        lighter = np.where(np.arange(len(landmarks)) < len(was), 1.0, 0.5)
+        lighter = np.where(np.arange(len(landmarks)) < embedder.n_landmarks, 1.0, 0.5)
         step = replace(step, source_weights=step.source_weights * lighter)
+    coordinates = grown.extend(shown, model.n_threads).coordinates
+    n_old = embedder.n_components
+    apart = (
+        apart_from(changed.psi[:, changed.modes[:n_old]], coordinates, multiplicities)
+        if keep_coordinates
+        else 0.0
+    )
     # With more landmarks the held-out points are nearer than they were, so that no p is too small.
     grown = replace(grown, calibration=embedder.calibration)
-    absorption = Absorption(reached, len(chosen), modes, common, moved)
+    absorption = Absorption(
+        reached, len(chosen), changed.modes, changed.in_common, moved, old.measured_on, apart
+    )
     check_extensible(np.sort(eigenvalues)[::-1], landmarks.dtype)
-    _warn(absorption, slow, was.shape[1])
-    old = model.map_
+    _warn(absorption, changed.walk_eigenvalues, n_old)
+    fitted = model.map_
     # Numbered on behind the training points, which are numbered from 0.
-    first = int(old.landmark_indices.max()) + 1 if old.embedding is None else len(old.embedding)
+    first = int(fitted.landmark_indices.max()) + 1 if fitted.embedding is None else len(fitted.embedding)
     # What is said of the training points, or was by other landmarks.
     gone: dict[str, Any] = dict.fromkeys(
         ("training", "embedding", "labels", "distillation", "certificate", "sampling")
     )
     return _like(model, len(eigenvalues)).adopt(
         replace(
-            old,
+            fitted,
             embedder=grown,
             eigenvalues=eigenvalues,
-            spectrum=spectrum,
-            landmark_indices=np.concatenate([old.landmark_indices, first + chosen]),
+            spectrum=changed.spectrum,
+            landmark_indices=np.concatenate([fitted.landmark_indices, first + chosen]),
             landmark_embedding=coordinates,
             multiplicities=multiplicities,
             representatives=representatives,
@@ -211,6 +235,11 @@ def _check(
         raise InvalidInputError(
             "a map of precomputed distances cannot absorb points: the distances between new points are not known; "
             "fit again to the distances of all points"
+        )
+    if model.metric_.has_local_scales:
+        raise InvalidInputError(
+            "a map that has a bandwidth for each point cannot absorb points, because new points change the bandwidths "
+            "of their neighbours; fit again to all points"
         )
     if spacing is not None and not 0.0 < spacing <= 1.0:
         raise InvalidInputError(
@@ -250,11 +279,23 @@ def _check_counts(counts: ArrayLike | None, n_landmarks: int) -> _Array:
 # -- the walk over old and new landmarks ------------------------------------------
 
 
+@dataclass(frozen=True)
+class _Changed:
+    """The walk over all landmarks, and how its modes continue the old coordinates."""
+
+    step: OnlineStep
+    eigenvalues: _Array  # of the coordinates
+    spectrum: _Array
+    walk_eigenvalues: _Array  # of the walk's own modes, the slowest first
+    psi: _Array  # these modes at all landmarks
+    modes: NDArray[np.intp]  # which of them each coordinate goes with
+    in_common: _Array
+
+
 def _changed(
-    model: LandmarkDiffusionMap, landmarks: Points, weights: _Array, n_further: int, *, align: bool
-) -> tuple[OnlineStep, _Array, _Array, _Array, NDArray[np.intp], _Array]:
+    model: LandmarkDiffusionMap, landmarks: Points, weights: _Array, n_further: int, *, keep_coordinates: bool
+) -> _Changed:
     """Solve the walk over all landmarks, and give the new ones coefficients that go with the old coordinates."""
-    # Returns the step, the coordinates' eigenvalues, the spectrum, the walk's own, each coordinate's mode and share.
     embedder, k, n_old = model.embedder_, model.n_components_, model.embedder_.n_landmarks
     # A distilled map may have its landmarks too far apart for its ε.
     joining = minimum_spanning_tree(model.metric_, landmarks).connecting_epsilon
@@ -265,7 +306,7 @@ def _changed(
         weights=weights,
         epsilon=epsilon,
         alpha=model.alpha,
-        time=model.t,
+        time=model.diffusion_time,
         n_threads=model.n_threads,
     )
     # A few modes more than asked for, as an old coordinate may stand behind new ones now; but a few landmarks agree
@@ -283,7 +324,7 @@ def _changed(
     turned = (psi * powers) @ mixture + shift
     common = in_common(said[:n_old], turned[:n_old], known)
     eigenvalues, spectrum, scale = model.eigenvalues_, model.spectrum_, growth
-    if not align:
+    if not keep_coordinates:
         mixture, shift, scale = np.eye(len(values), k), np.zeros(k), 1.0
         eigenvalues, spectrum = solved.eigenvalues[:k], solved.eigenvalues
     modes = np.abs(mixture).argmax(axis=0)
@@ -291,7 +332,7 @@ def _changed(
     nystrom = psi * values ** (walk.time - 1.0)
     coefficients = np.column_stack([nystrom @ mixture + shift, scale * nystrom[:, free]])
     sources, width = solved.source_weights, epsilon
-    if align:
+    if keep_coordinates:
         # Old landmarks stay as they are, and new ones go on from the border. Where that is, the walk knows: the old
         # landmark nearest in space may be on another sheet.
         at = (psi * powers)[:, : modes.max() + 1]
@@ -307,9 +348,17 @@ def _changed(
         width = embedder.bandwidth
     further = solved.eigenvalues[free]
     step = OnlineStep(coefficients=coefficients, source_weights=sources, bandwidth=width)
-    spectrum = np.sort(np.append(spectrum, further))[::-1] if align else spectrum
+    spectrum = np.sort(np.append(spectrum, further))[::-1] if keep_coordinates else spectrum
     modes, common = np.append(modes, free), np.append(common, np.full(len(free), np.nan))
-    return step, np.append(eigenvalues, further), spectrum, solved.eigenvalues, modes, common
+    return _Changed(
+        step=step,
+        eigenvalues=np.append(eigenvalues, further),
+        spectrum=spectrum,
+        walk_eigenvalues=solved.eigenvalues,
+        psi=psi,
+        modes=modes,
+        in_common=common,
+    )
 
 
 def _like(model: LandmarkDiffusionMap, n_components: int) -> LandmarkDiffusionMap:
@@ -342,6 +391,11 @@ def _warn(absorption: Absorption, slow: _Array, n_old: int) -> None:
             "coordinates"
         )
         remedy = "; ", Named("new_components", len(slower)), " adds the missing ones"
+    if not reasons and absorption.apart > FAR_APART:
+        reasons.append(
+            f"the old coordinates, which were kept, differ by Z = {absorption.apart:.2g} % from those that a fresh fit "
+            "to old and new data would have, as happens when the new points fill a hole or close a ring; fit again"
+        )
     if reasons:
         warnings.warn(
             AccuracyWarning(

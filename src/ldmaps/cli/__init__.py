@@ -16,8 +16,6 @@ from typing import Any, NoReturn
 from ldmaps._version import __version__
 from ldmaps.cli.session import guarded, leave, printable
 
-__all__ = ["main"]
-
 #: What each command does. The file of its name has EPILOG, SHOWN (the options that --help lists without --help-all;
 #: all of them if it is empty), add_options and run.
 COMMANDS = {

@@ -16,7 +16,8 @@ example:
 
 The new map keeps the old landmarks and gets further ones where the records are.
 Its coordinates are matched to the old ones, so that they do not jump; the
-summary says how far old points moved.
+summary reports how far the old landmarks moved. Points between them can move
+several times as far: absorb() in Python measures that on old_points.
 """
 
 
@@ -27,10 +28,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         outside OUTSIDE                  what ldmaps stream --outside wrote
         -o --output FILE!                the new map, .ldm
         --max-landmarks N                most landmarks of the new map (as many as needed)
-        --unreachable raise|leave=raise  records too far for the random walk: an error, or left out
+        --disconnected raise|leave=raise  records too far for the random walk: an error, or left out
         --new-components N=0             further coordinates, for motions that the old map did not know
     """
-    options.add(parser, table, new_components=options.not_negative, unreachable={"dest": "disconnected"})
+    options.add(parser, table, new_components=options.not_negative)
     options.add_common(parser, "threads seed")
 
 
@@ -59,9 +60,10 @@ def run(arguments: argparse.Namespace) -> None:
         "new_landmarks": done.n_new_landmarks,
         "landmarks": len(new.multiplicities_),
         "moved": done.z,
+        "measured_on": done.measured_on,
     }
     words = (
         "{output}: {absorbed} records absorbed by {new_landmarks} new landmarks ({landmarks} in all), {left_out} left "
-        "out; old points moved by {moved:.2g} % of the map's range"
+        "out; old {measured_on} moved by {moved:.2g} % of the map's range"
     )
     tell(arguments, facts, words.format_map(facts))

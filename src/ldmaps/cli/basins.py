@@ -37,12 +37,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    from ldmaps.regions import learn_basins, save_regions
-    from ldmaps.views.basin_table import basin_rows, basin_table
-    from ldmaps.views.own_points import PointsOfMap
+    from ldmaps.analysis.basin_table import basin_rows, basin_table
+    from ldmaps.analysis.own_points import PointsOfMap
+    from ldmaps.regions import find_basins, save_regions
 
     model = opened_map(arguments)
-    basins = learn_basins(model, arguments.n_basins, enter=arguments.enter)
+    basins = find_basins(model, arguments.n_basins, enter=arguments.enter)
     table = basin_table(model, PointsOfMap.of(model, arguments.data), basins)
     if arguments.output is not None:
         save_regions(arguments.output, basins.regions)

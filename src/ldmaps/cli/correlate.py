@@ -42,9 +42,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
+    from ldmaps.analysis import correlations
+    from ldmaps.analysis.own_points import PointsOfMap
     from ldmaps.embedded_rows import coordinate_names
-    from ldmaps.views import correlations
-    from ldmaps.views.own_points import PointsOfMap
 
     if arguments.inputs and arguments.data is not None:
         raise InvalidInputError("give trajectories or --data, not both")
@@ -73,17 +73,16 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _measured(arguments: argparse.Namespace, model: Any) -> Any:
     """Place frames on the map and measure them; write the rows if asked."""
+    from ldmaps.analysis.observables import shape_of_frames
+    from ldmaps.analysis.own_points import PointsOfMap
     from ldmaps.embedded_rows import coordinate_names
     from ldmaps.files import written_whole
-    from ldmaps.inputs import FrameSource
-    from ldmaps.inputs import open as open_points
+    from ldmaps.inputs import FrameSource, open_files
     from ldmaps.inputs.formats import format_of
     from ldmaps.progress import Progress, reporting
     from ldmaps.text_rows import WHOLE, csv_table
-    from ldmaps.views.observables import shape_of_frames
-    from ldmaps.views.own_points import PointsOfMap
 
-    source = options.open_inputs(arguments, arguments.inputs, model.source_)
+    source = options.open_files(arguments, arguments.inputs, model.source_)
     if not isinstance(source, FrameSource):
         raise InvalidInputError(f"{source.describe()} is a table; give it with --data")
     reference = None
@@ -91,7 +90,7 @@ def _measured(arguments: argparse.Namespace, model: Any) -> Any:
         form = format_of(arguments.reference)
         top = None if form is not None and form.has_topology else arguments.top
         known = {"model_facts": model.source_, "match_atoms": arguments.match_atoms}
-        reference = next(iter(open_points(arguments.reference, top, **known))).frames[0]
+        reference = next(iter(open_files(arguments.reference, top, **known))).frames[0]
     with reporting(Progress(False if arguments.quiet else None)):
         frames = source.read()
         psi = model.transform(frames.frames)

@@ -27,9 +27,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         --output FIGURE=demo/alanine_dipeptide.png  figure, .png, .pdf or .svg; a PNG and a vector copy are written
         --files DIR   write a trajectory, tables, a map and its report into DIR instead
         --stride N=1  use every N-th frame
-        --seed N=0    seed of split and landmarks
+        --random-state N=0  seed of split and landmarks
     """
-    options.add(parser, table, output=_figure_path, seed=options.not_negative)
+    options.add(parser, table, output=_figure_path, random_state=options.not_negative)
     options.add_common(parser, "threads seed")
 
 
@@ -37,10 +37,10 @@ def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     import time
 
+    from ldmaps.analysis.plot import import_pyplot
     from ldmaps.demo.comparison import run as compare
     from ldmaps.demo.comparison import table
     from ldmaps.demo.figure import draw
-    from ldmaps.views.plot import import_pyplot
 
     if arguments.files is not None:
         _write_files(arguments)
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> None:
             )
     import_pyplot()  # before a minute's work, not after it
     start = time.perf_counter()
-    demonstration = compare(stride=arguments.stride, seed=arguments.seed)
+    demonstration = compare(stride=arguments.stride, seed=arguments.random_state)
     paths = draw(demonstration, arguments.output)
     print(table(demonstration))
     print(f"figure: {paths[0]} and {paths[1]}; all in {time.perf_counter() - start:.0f} s")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ldmaps.inputs import PointSource
     from ldmaps.maps.model_file import StoredMap
     from ldmaps.progress import Stage
-    from ldmaps.quality.outside_reasons import OutsideSample
+    from ldmaps.validation.outside_reasons import OutsideSample
 
 SHOWN = "output top stride match_atoms threads force quiet json"
 EPILOG = """\
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int | None:
     from ldmaps.inputs import FrameSource
     from ldmaps.maps.model_file import read_model
     from ldmaps.progress import Progress
-    from ldmaps.quality.outside_reasons import outside_warning
+    from ldmaps.validation.outside_reasons import outside_warning
 
     check_format(arguments.output)
     check_output(arguments.output, arguments.force, is_folder=arguments.parts)
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int | None:
             "--parts requires --workers N (or --scheduler ADDRESS) and an output folder, -o FOLDER"
         )
     model = read_model(arguments.model)
-    source = options.open_inputs(arguments, arguments.inputs, model.source_)
+    source = options.open_files(arguments, arguments.inputs, model.source_)
     check_width(model, source)
     progress = Progress(False if arguments.quiet else None)
     if options.asks_for_workers(arguments):
@@ -82,12 +82,21 @@ def run(arguments: argparse.Namespace) -> int | None:
         with workers_of(arguments):
             files = in_blocks(arguments, source, model.source_)
             with progress.stage("embedding", len(files.blocks), source.item) as stage:
-                sample = embed_blocks(model.embedder_, files, arguments.output, stage, parts=arguments.parts)
+                sample = embed_blocks(
+                    model.embedder_,
+                    files,
+                    arguments.output,
+                    stage,
+                    parts=arguments.parts,
+                    names=model.coordinate_names_,
+                )
     else:
         total = source.n_frames if progress.visible else None
         with (
             progress.stage("embedding", total, source.item) as stage,
-            open_writer(arguments.output, model.n_components_, source.files) as writer,
+            open_writer(
+                arguments.output, model.n_components_, source.files, model.coordinate_names_
+            ) as writer,
         ):
             sample = embed_source(model.embedder_, source, writer, stage, arguments.threads)
     share = sample.inside / stage.done
@@ -113,7 +122,7 @@ def embed_source(
     from contextlib import closing
 
     from ldmaps.maps.embed_chunks import embed_chunks
-    from ldmaps.quality.outside_reasons import OutsideSample
+    from ldmaps.validation.outside_reasons import OutsideSample
 
     sample = OutsideSample()
     embedded = embed_chunks(embedder, source, n_threads)

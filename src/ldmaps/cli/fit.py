@@ -29,7 +29,7 @@ N_LANDMARKS, N_RESAMPLES = 100, 10
 #: A coordinate is slower that remembers so many times as long, beyond two standard errors.
 SLOWER = 1.5
 
-SHOWN = "output top select columns stride metric features epsilon components tolerance n_landmarks force"
+SHOWN = "output top select columns stride metric features epsilon n_components tolerance n_landmarks force"
 EPILOG = """\
 inputs: trajectories (xtc, trr, dcd, h5, pdb, and others that mdtraj or
 MDAnalysis reads) or tables (.csv, .tsv, .npy, .npz, .parquet; - is CSV from
@@ -44,8 +44,8 @@ examples:
   ldmaps fit metad.xtc -t top.pdb --weights COLVAR:metad.rbias --kt 2.494 \\
          -o map.ldm
 
---tolerance 1 searches for few landmarks whose map stays within 1 % of the exact
-map on frames that were held out, and stores that certificate in the model file.
+--tolerance 1 finds the fewest landmarks that keep Z of 99 % of new frames below
+1 %, certified on frames that were held out; the model file has the certificate.
 Without it, 400 landmarks are used and the accuracy is not certified.
 Rotating hydrogens hide slow motions in a plain RMSD: leave them out with
 --select, or use --mass-weighted. So do the ends of a flexible chain: --features
@@ -104,12 +104,12 @@ def run(arguments: argparse.Namespace) -> None:
     from ldmaps.cli import workers
     from ldmaps.maps.summary import summary_lines
     from ldmaps.progress import reporting
-    from ldmaps.quality.sampling import N_RESAMPLES
+    from ldmaps.validation.sampling import N_RESAMPLES
 
     if arguments.output == "-":
         raise InvalidInputError("a model file cannot go to stdout; name a file with -o map.ldm")
     check_output(arguments.output, arguments.force)
-    source = options.open_inputs(arguments, arguments.inputs)
+    source = options.open_files(arguments, arguments.inputs)
     model = estimator_of(arguments, metric_of(arguments, source))
     has_workers = options.asks_for_workers(arguments)
     with (
@@ -162,7 +162,7 @@ def metric_of(arguments: argparse.Namespace, source: PointSource) -> Any:
     import numpy as np
 
     from ldmaps.inputs import FrameSource
-    from ldmaps.metrics import RMSD, Features, Periodic, Scaled
+    from ldmaps.metrics import RMSD, Features, Periodic, StandardizedEuclidean
 
     frames = len(source.shape) == 2
     if arguments.features is not None:
@@ -187,7 +187,7 @@ def metric_of(arguments: argparse.Namespace, source: PointSource) -> Any:
     has_names = arguments.metric is None and len(getattr(source, "columns", None) or ()) > 1
     scale = arguments.scale or ("standard" if has_names else "none")
     if name == "euclidean" and scale != "none" and not arguments.mass_weighted and arguments.period is None:
-        return Scaled(scale)
+        return StandardizedEuclidean(scale)
     if arguments.period is not None:
         if name != "periodic":
             raise InvalidInputError(f"--period belongs to --metric periodic, got --metric {name}")
@@ -292,11 +292,11 @@ def _remembers(
     arguments: argparse.Namespace, metric: Any, stride: int, n_landmarks: int
 ) -> tuple[float, float, str] | None:
     """Return the correlation time of the slowest reproducible coordinate of some frames, its error and unit."""
-    from ldmaps.inputs import open as open_points
+    from ldmaps.inputs import open_files
     from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 
     settings = options.reading_settings(arguments)
-    source: Any = open_points(arguments.inputs, **{**settings, "stride": stride * settings["stride"]})
+    source: Any = open_files(arguments.inputs, **{**settings, "stride": stride * settings["stride"]})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LdmapsWarning)  # of a map that nobody sees
         # The share of points that "bulk" reaches is too few of these.

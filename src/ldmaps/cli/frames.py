@@ -10,8 +10,8 @@ from ldmaps.cli.session import check_output, opened_map, tell
 from ldmaps.errors import InvalidInputError
 
 if TYPE_CHECKING:
+    from ldmaps.analysis import FramePicks
     from ldmaps.regions import Region
-    from ldmaps.views import FramePicks
 
 SHOWN = "output box region basin enter picks landmarks representatives regions atoms top force"
 EPILOG = """\
@@ -82,11 +82,11 @@ def bounds(text: str) -> dict[str, tuple[float | None, float | None]]:
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
+    from ldmaps.analysis.frames import rows_of, summary_of
     from ldmaps.files import written_whole
     from ldmaps.inputs.formats import output_format
     from ldmaps.progress import Progress, reporting
     from ldmaps.text_rows import WHOLE, csv_table
-    from ldmaps.views.frames import rows_of, summary_of
 
     output_format(arguments.output, "frames")
     if arguments.table is not None:
@@ -127,14 +127,14 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _picks(arguments: argparse.Namespace, model: Any) -> FramePicks:
+    from ldmaps.analysis.frames import FramePicks, read_picks
     from ldmaps.inputs import FrameSource
     from ldmaps.inputs.opening import expanded
-    from ldmaps.views.frames import FramePicks, read_picks
 
     if arguments.picks is not None:
         return read_picks(arguments.picks, expanded(arguments.inputs) if arguments.inputs else ())
     # Opened in any case, so that a trajectory of other atoms is refused.
-    source = options.open_inputs(arguments, arguments.inputs, model.source_)
+    source = options.open_files(arguments, arguments.inputs, model.source_)
     if not isinstance(source, FrameSource):
         raise InvalidInputError(f"{source.describe()} is a table, which has no frames to write")
     if arguments.landmarks is not None or arguments.representatives:
@@ -144,7 +144,7 @@ def _picks(arguments: argparse.Namespace, model: Any) -> FramePicks:
 
 
 def _from_the_map_alone(arguments: argparse.Namespace, model: Any) -> None:
-    from ldmaps.views import write_landmarks
+    from ldmaps.analysis import write_landmarks
 
     if arguments.landmarks is None and not arguments.representatives:
         raise InvalidInputError(
@@ -183,11 +183,11 @@ def _landmarks(arguments: argparse.Namespace, model: Any) -> tuple[list[int] | N
 
 
 def _regions(arguments: argparse.Namespace, model: Any) -> dict[str, Region]:
-    from ldmaps.regions import learn_basins, load_regions
+    from ldmaps.regions import find_basins, load_regions
 
     if arguments.regions is not None:
         return load_regions(arguments.regions, model)
-    return dict(learn_basins(model, arguments.n_basins, enter=arguments.enter).regions)
+    return dict(find_basins(model, arguments.n_basins, enter=arguments.enter).regions)
 
 
 def _region(arguments: argparse.Namespace, model: Any) -> Region:

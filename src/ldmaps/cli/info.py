@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> None:
 def facts_of(path: str) -> dict[str, Any]:
     """Return the header of a model file together with the numbers people ask for."""
     from ldmaps.maps.model_file import read_header, read_model
-    from ldmaps.quality.sampling_words import sampling_facts
+    from ldmaps.validation.sampling_words import sampling_facts
 
     facts = read_header(path)
     try:
@@ -99,7 +99,7 @@ def as_text(path: str, facts: dict[str, Any]) -> str:
         ("alarms", facts.get("alarms")),
         ("solved" if is_exact else "reference", solution is not None and _solved(solution)),
         ("alpha", k and settings.get("alpha") and f"{settings['alpha']:g}"),
-        ("time", settings.get("t") and f"{settings['t']:g}"),
+        ("time", settings.get("diffusion_time") and f"{settings['diffusion_time']:g}"),
         ("atoms", of_frames and [f"{source['n_atoms']}{chosen}", *_some(source.get("atom_labels") or (), 6)]),
         ("features", not of_frames and [f"{facts['n_features_in']}", *_some(columns, 8)]),
         ("windows", source.get("windows") and str(Windows.stored(source))),

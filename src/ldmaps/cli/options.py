@@ -15,7 +15,7 @@ from ldmaps.settings import LANDMARK_FIT, LIMITS, Limits, Setting
 if TYPE_CHECKING:
     from ldmaps.inputs import PointSource
 
-#: Arguments of :func:`ldmaps.inputs.open` that options of the same name set.
+#: Arguments of :func:`ldmaps.inputs.open_files` that options of the same name set.
 _SETTINGS = (
     *("top", "select", "columns", "time", "array", "missing", "window", "step"),
     *("stride", "start", "stop", "chunk", "periodic", "weights", "kt"),
@@ -146,7 +146,7 @@ def add_input_options(parser: argparse.ArgumentParser, *, tables: bool = True) -
     of_tables = (
         COLUMNS.format("all"),
         TIME,
-        "--array NAME  which array of an .npz file to use",
+        "--array NAME  which array of an .npz, .zarr or .h5ad file to use",
         ROWS.format("error, or as the model was fitted"),
     )
     for table in (ATOMS, PARTS, chunk, *(of_tables if tables else ())):
@@ -238,19 +238,19 @@ _KNOWN: dict[str, Any] = {
 }
 
 
-def open_inputs(
+def open_files(
     arguments: argparse.Namespace, inputs: Sequence[str], model_facts: Mapping[str, Any] | None = None
 ) -> PointSource:
-    """Open all inputs as one source; ``model_facts`` as in :func:`ldmaps.inputs.open`."""
-    from ldmaps.inputs import open as open_points
+    """Open all inputs as one source; ``model_facts`` as in :func:`ldmaps.inputs.open_files`."""
+    from ldmaps.inputs import open_files
 
-    return open_points(inputs, **reading_settings(arguments, model_facts))
+    return open_files(inputs, **reading_settings(arguments, model_facts))
 
 
 def reading_settings(
     arguments: argparse.Namespace, model_facts: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return the arguments of :func:`ldmaps.inputs.open` that options stand for."""
+    """Return the arguments of :func:`ldmaps.inputs.open_files` that options stand for."""
     return {
         **{name: getattr(arguments, name, None) for name in _SETTINGS},
         "model_facts": named_facts(arguments, model_facts),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 #: Of long inputs a sample is read: so many points, or bytes, but so many points per landmark in any case.
 SAMPLE_POINTS, SAMPLE_BYTES, PER_LANDMARK = 100_000, 1 << 28, 16
 
-SHOWN = "top select columns stride metric epsilon components tolerance n_landmarks json"
+SHOWN = "top select columns stride metric epsilon n_components tolerance n_landmarks json"
 EPILOG = """\
 Fits of some of the points, about ten seconds, say what a fit of all takes: time
 and peak memory stage by stage, and the time per new point, within a factor of
@@ -64,12 +64,12 @@ def _planned(arguments: argparse.Namespace) -> Plan:
         model = estimator_of(arguments, arguments.metric or "euclidean")
         return plan(len(range(0, count, arguments.stride)), width, **model.get_params(deep=False))
 
-    source = options.open_inputs(arguments, arguments.inputs)
+    source = options.open_files(arguments, arguments.inputs)
     model = estimator_of(arguments, metric_of(arguments, source))
     n_points = source.n_frames
     if n_points is not None and arguments.metric != "precomputed":
         room = min(SAMPLE_POINTS, SAMPLE_BYTES // (4 * math.prod(source.shape)))
         arguments.stride *= max(1, n_points // max(room, PER_LANDMARK * (arguments.n_landmarks or 400)))
-        source = options.open_inputs(arguments, arguments.inputs)
+        source = options.open_files(arguments, arguments.inputs)
     points = source.read().frames
     return plan(points, n=n_points, **model.get_params(deep=False))

@@ -48,8 +48,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
+    from ldmaps.analysis.plot import import_pyplot
     from ldmaps.files import written_whole
-    from ldmaps.views.plot import import_pyplot
 
     form = next((one for one in PICTURES if arguments.output.lower().endswith(one)), None)
     if form is None:
@@ -71,8 +71,8 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _drawn(arguments: argparse.Namespace, model: Any) -> Any:
-    from ldmaps.embedded_rows import column_of
-    from ldmaps.views.own_points import read_table
+    from ldmaps.analysis.own_points import read_table
+    from ldmaps.embedded_rows import place_of
 
     table = {} if arguments.data is None else read_table(arguments.data, model)
     known = {"time": "times", "frame": "frames", "distance": "distance", "file": "files"}
@@ -89,8 +89,8 @@ def _drawn(arguments: argparse.Namespace, model: Any) -> Any:
             raise InvalidInputError(f"{arguments.data} has no column {name!r}; it has {', '.join(columns)}")
         return columns[name]
 
-    x = column_of(arguments.x)
-    y = column_of(arguments.y) if arguments.y is not None else x + 1
+    x = place_of(arguments.x, model.coordinate_names_)
+    y = x + 1 if arguments.y is None else place_of(arguments.y, model.coordinate_names_)
     if arguments.kind == "spectrum":
         return model.plot.spectrum()
     if arguments.kind == "embedding":

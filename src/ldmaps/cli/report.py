@@ -52,8 +52,8 @@ def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     import os
 
-    from ldmaps.views import write_report
-    from ldmaps.views.own_points import read_table
+    from ldmaps.analysis import write_report
+    from ldmaps.analysis.own_points import read_table
 
     if arguments.output is None:
         arguments.output = f"{os.path.splitext(arguments.model)[0]}.html"
@@ -89,7 +89,7 @@ def _errors(arguments: argparse.Namespace, model: Any) -> Any:
         raise InvalidInputError(
             "errors are estimated for landmark maps whose file holds their training points; fit without --no-embedding"
         )
-    source = options.open_inputs(arguments, arguments.errors, model.source_)
+    source = options.open_files(arguments, arguments.errors, model.source_)
     progress = shown_progress(arguments)
     with reporting(progress):
         points = source.read().frames

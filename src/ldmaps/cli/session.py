@@ -205,14 +205,18 @@ def _terminated_like_interrupted() -> Iterator[None]:
     arrived: list[int] = []
     reminders: list[int] = []
     has_ended = False
+    ending = (
+        _thread.allocate_lock()
+    )  # held to send a signal: none is sent once the handlers are the former ones
 
     def remind(number: int) -> None:
         while True:
             time.sleep(_REMINDED_AFTER)
-            if has_ended:
-                return
-            reminders.append(number)
-            _thread.interrupt_main(signal.Signals(number))
+            with ending:
+                if has_ended:
+                    return
+                reminders.append(number)
+                _signal_main_thread(number)
 
     def stop(number: int, *_: object) -> None:
         is_reminder = bool(reminders) and reminders.pop() == number
@@ -243,9 +247,18 @@ def _terminated_like_interrupted() -> Iterator[None]:
             raise
         raise _RAISED[arrived[0]] from None
     finally:
-        has_ended = True
+        with ending:
+            has_ended = True
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _signal_main_thread(number: int) -> None:
+    """Send the main thread a signal that wakes it from a system call too, such as reading a pipe that stays open."""
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
+    else:  # Windows, where nothing wakes it
+        _thread.interrupt_main(signal.Signals(number))
 
 
 def _is_stopping() -> bool:

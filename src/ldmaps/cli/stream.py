@@ -160,7 +160,7 @@ class CommandStream:
     def carry_out(self, *sinks: Sink) -> int | None:
         """Run the stream into the outputs and ``sinks``, say what became of it, and return the exit status."""
         from ldmaps.errors import SinkError
-        from ldmaps.quality.outside_reasons import outside_warning
+        from ldmaps.validation.outside_reasons import outside_warning
 
         try:
             self._run([*self._sinks, *sinks, self._observer])

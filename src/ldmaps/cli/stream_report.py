@@ -10,11 +10,11 @@ from typing import Any
 
 from ldmaps.cli.session import complain, say, write_json
 from ldmaps.progress import Screen
-from ldmaps.quality.outside_reasons import OutsideSample
 from ldmaps.streaming.records import Embedded
 from ldmaps.streaming.sinks.base import Sink
 from ldmaps.streaming.stream_embedder import StreamEmbedder
 from ldmaps.streaming.summary import StreamSummary
+from ldmaps.validation.outside_reasons import OutsideSample
 
 #: Seconds between two drawings.
 _REDRAW = 0.25

@@ -57,8 +57,8 @@ def run(arguments: argparse.Namespace) -> int | None:
     """Run the command."""
     import webbrowser
 
+    from ldmaps.analysis import LivePage
     from ldmaps.maps.loading import load
-    from ldmaps.views import LivePage
 
     token = _token(arguments)
     stream = CommandStream(arguments, load(arguments.model))

@@ -6,7 +6,7 @@ import argparse
 import os
 import shutil
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ldmaps.extension.embedder import Embedder
     from ldmaps.inputs import FrameChunk, PointSource
     from ldmaps.progress import Stage
-    from ldmaps.quality.outside_reasons import OutsideSample
+    from ldmaps.validation.outside_reasons import OutsideSample
 
 
 def workers_of(arguments: argparse.Namespace) -> Any:
@@ -39,18 +39,24 @@ def in_blocks(
 
 
 def embed_blocks(
-    embedder: Embedder, files: BlockedFiles, output: str, stage: Stage, *, parts: bool
+    embedder: Embedder,
+    files: BlockedFiles,
+    output: str,
+    stage: Stage,
+    *,
+    parts: bool,
+    names: Sequence[str] | None = None,
 ) -> OutsideSample:
     """Let workers read and embed files; write one file here, or with ``parts`` let them write one each in a folder."""
     import json
 
     from ldmaps.cli.writers import open_writer
     from ldmaps.files import written_whole
-    from ldmaps.quality.outside_reasons import OutsideSample
+    from ldmaps.validation.outside_reasons import OutsideSample
 
     sample = OutsideSample()
     if not parts:
-        with open_writer(output, embedder.n_components, files.files) as writer:
+        with open_writer(output, embedder.n_components, files.files, names) as writer:
             for chunk, coordinates, coverage, part in _results(embedder, files):
                 writer.write(chunk, coordinates, coverage)
                 sample.join(part)
@@ -58,7 +64,7 @@ def embed_blocks(
         return sample
     with _folder(output) as folder:
         index = []
-        for entry, part in _results(embedder, files, os.path.abspath(folder)):
+        for entry, part in _results(embedder, files, os.path.abspath(folder), names):
             index.append(entry)
             sample.join(part)
             stage.advance(entry["rows"])
@@ -67,7 +73,9 @@ def embed_blocks(
     return sample
 
 
-def _results(embedder: Embedder, files: BlockedFiles, folder: str | None = None) -> Iterator[Any]:
+def _results(
+    embedder: Embedder, files: BlockedFiles, folder: str | None = None, names: Sequence[str] | None = None
+) -> Iterator[Any]:
     """Yield what workers return of each piece, in order; no more than a few pieces wait at a time."""
     from ldmaps.cluster.engine import client_in_use, faults, shared, task
 
@@ -80,7 +88,7 @@ def _results(embedder: Embedder, files: BlockedFiles, folder: str | None = None)
         for number, block in enumerate(blocks.tasks):
             work = task("embed", embed_piece, block, travelling)
             if folder is not None:
-                work = task("embed", write_piece, block, travelling, folder, number, files.files)
+                work = task("embed", write_piece, block, travelling, folder, number, files.files, names)
             waiting.append(client.compute(work))
             if len(waiting) >= ahead:
                 yield waiting.popleft().result()
@@ -91,7 +99,7 @@ def _results(embedder: Embedder, files: BlockedFiles, folder: str | None = None)
 def embed_piece(chunk: FrameChunk, embedder: Embedder) -> tuple[Any, ...]:
     """Embed a piece; return it with its coordinates instead of its frames."""
     from ldmaps.maps.embed_chunks import embed_chunks
-    from ldmaps.quality.outside_reasons import OutsideSample
+    from ldmaps.validation.outside_reasons import OutsideSample
 
     ((_, placed),) = embed_chunks(embedder, [chunk], 1)
     sample = OutsideSample()
@@ -100,7 +108,12 @@ def embed_piece(chunk: FrameChunk, embedder: Embedder) -> tuple[Any, ...]:
 
 
 def write_piece(
-    chunk: FrameChunk, embedder: Embedder, folder: str, number: int, files: tuple[str, ...]
+    chunk: FrameChunk,
+    embedder: Embedder,
+    folder: str,
+    number: int,
+    files: tuple[str, ...],
+    names: Sequence[str] | None = None,
 ) -> tuple[dict[str, Any], OutsideSample]:
     """Embed a piece and write its part; return the line of the index. Done again, it writes the same file."""
     from ldmaps.cli.writers import open_writer
@@ -109,7 +122,7 @@ def write_piece(
     placed, coordinates, coverage, sample = embed_piece(chunk, embedder)
     suffix = os.path.splitext(os.path.basename(folder).removesuffix(".part"))[1]
     name = f"part-{number:06d}{suffix}"
-    with open_writer(os.path.join(folder, name), embedder.n_components, files) as writer:
+    with open_writer(os.path.join(folder, name), embedder.n_components, files, names) as writer:
         writer.write(placed, coordinates, coverage)
     entry = {"part": name, "file": shown_name(chunk.file), "first": int(chunk.numbers[0])}
     return {**entry, "last": int(chunk.numbers[-1]), "rows": len(chunk)}, sample

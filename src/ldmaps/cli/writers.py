@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.embedded_rows import EmbeddedText, shared_columns
+from ldmaps.embedded_rows import EmbeddedText, coordinate_names, shared_columns
 from ldmaps.extension.embedder import Coverage
 from ldmaps.files import shown_name, to_stdout, written_whole
 from ldmaps.inputs.formats import output_format
@@ -44,16 +44,22 @@ def check_format(path: str) -> None:
 
 
 @contextmanager
-def open_writer(path: str, n_components: int, files: Sequence[str]) -> Iterator[Writer]:
-    """Open an output for rows of ``files``, - for CSV on stdout; a file gets its name when the block ends well."""
+def open_writer(
+    path: str, n_components: int, files: Sequence[str], names: Sequence[str] | None = None
+) -> Iterator[Writer]:
+    """Open an output for rows of ``files``, - for CSV on stdout; a file gets its name when the block ends well.
+
+    ``names`` are those of the coordinates; None for psi2, psi3, ...
+    """
     form = output_format(path, "embed").name
-    columns = [*_ORIGIN, *shared_columns(n_components)]
+    names = coordinate_names(n_components) if names is None else names
+    columns = [*_ORIGIN, *shared_columns(names)]
     with ExitStack() as stack:
         writer: Writer
         if path == "-":
             sys.stdout.flush()
             stack.callback(sys.stdout.flush)
-            writer = _TextWriter(to_stdout, n_components, form)
+            writer = _TextWriter(to_stdout, names, form)
         else:
             stream = stack.enter_context(written_whole(path))
             if form == "NPY":
@@ -61,7 +67,7 @@ def open_writer(path: str, n_components: int, files: Sequence[str]) -> Iterator[
             elif form == "Parquet":
                 writer = _ParquetWriter(stream, columns)
             else:
-                writer = _TextWriter(stream.write, n_components, form)
+                writer = _TextWriter(stream.write, names, form)
         try:
             yield writer
         finally:  # in any case: pyarrow's writer complains if its file goes first
@@ -74,10 +80,11 @@ def _values(chunk: FrameChunk, coordinates: NDArray[Any], coverage: Coverage) ->
 
 
 class _TextWriter(Writer):
-    def __init__(self, write: Callable[[bytes], Any], n_components: int, form: str) -> None:
+    def __init__(self, write: Callable[[bytes], Any], names: Sequence[str], form: str) -> None:
         self._write = write
-        self._text = EmbeddedText(form.lower(), [name for name, _ in _ORIGIN], writes_nan=True)
-        write(self._text.header(n_components))
+        origin = [name for name, _ in _ORIGIN]
+        self._text = EmbeddedText(form.lower(), origin, coordinates=names, writes_nan=True)
+        write(self._text.header(len(names)))
 
     def write(self, chunk: FrameChunk, coordinates: NDArray[Any], coverage: Coverage) -> None:
         file = shown_name(chunk.file)
@@ -132,7 +139,11 @@ class _ParquetWriter(Writer):
     def write(self, chunk: FrameChunk, coordinates: NDArray[Any], coverage: Coverage) -> None:
         n = len(chunk)
         file, *values = _values(chunk, coordinates, coverage)
-        columns = [self._arrow.nulls(n) if value is None else self._arrow.array(value) for value in values]
+        # NaN is null: the time of rows without one, and p of a map that is not calibrated.
+        columns = [
+            self._arrow.nulls(n) if value is None else self._arrow.array(value, from_pandas=True)
+            for value in values
+        ]
         table = self._arrow.table([[file] * n, *columns], names=self._schema.names)
         self._writer.write_table(table.cast(self._schema))
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ldmaps._lazy import load_on_first_use
-from ldmaps.inputs.opening import is_blocked as is_blocked
-from ldmaps.inputs.opening import is_dask_array as is_dask_array
 
 if TYPE_CHECKING:
     from ldmaps.cluster.engine import workers as workers
@@ -19,5 +17,5 @@ if TYPE_CHECKING:
 
 load_on_first_use(
     __name__,
-    {"": "is_blocked is_dask_array", "engine": "workers", "reading": "BlockedFiles open_blocks"},
+    {"engine": "workers", "reading": "BlockedFiles open_blocks"},
 )

@@ -91,6 +91,4 @@ def judge_block(block: NDArray[Any], embedder: Embedder) -> NDArray[Any]:
 def coverage_dtype(embedder: Embedder) -> np.dtype[Any]:
     """Return the type of the rows of :func:`judge_block`."""
     fields = [("distance", embedder.landmarks.dtype), ("inside", np.bool_), ("nearest", np.intp)]
-    if embedder.calibration is not None:
-        fields.append(("p_value", np.float64))
-    return np.dtype(fields, align=True)
+    return np.dtype([*fields, ("p_value", np.float64)], align=True)

@@ -203,6 +203,8 @@ def workers(
         raise InvalidInputError(f"workers must be a whole number of at least 1, got {n_workers!r}")
     settings = {
         "distributed.scheduler.worker-ttl": f"{WORKER_LIFE}s",
+        # Dask gives up a worker that died and takes longer to start again, which it does on a busy machine.
+        "distributed.deploy.lost-worker-timeout": f"{WORKER_LIFE}s",
         # Looking at every worker's stack a hundred times a second takes time from the work.
         "distributed.worker.profile.enabled": False,
     }

@@ -36,7 +36,7 @@ from ldmaps.extension.embedder import Embedder
 from ldmaps.landmarks import base as landmarks_base
 from ldmaps.landmarks.base import Landmarks, PointsElsewhere
 from ldmaps.metrics.base import Metric, Points
-from ldmaps.quality.error_estimate import reference_rows
+from ldmaps.validation.error_estimate import reference_rows
 
 #: Sets of rows that were brought here and are kept, so that a subset of one is not read again.
 KEPT_GATHERS = 4

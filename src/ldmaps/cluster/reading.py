@@ -20,8 +20,7 @@ from ldmaps.cluster.engine import computed, shared, task, threads_in_use
 from ldmaps.cluster.points import Blocks, Piece
 from ldmaps.errors import InvalidInputError
 from ldmaps.inputs.formats import known_format
-from ldmaps.inputs.opening import InBlocks
-from ldmaps.inputs.opening import open as open_points
+from ldmaps.inputs.opening import InBlocks, open_files
 from ldmaps.inputs.source import FrameChunk, PointSource, check_frames_finite, joined_chunks
 from ldmaps.inputs.tables import TableSource
 from ldmaps.settings import size_in_bytes
@@ -42,7 +41,7 @@ class BlockedFiles(InBlocks):
     source : PointSource
         The same files as this process would read them: atoms, columns, units.
     settings : mapping
-        What :func:`ldmaps.inputs.open` was given besides the files; workers pass it too.
+        What :func:`ldmaps.inputs.open_files` was given besides the files; workers pass it too.
     piece : int or str, optional
         As for :func:`open_blocks`.
     """
@@ -151,19 +150,19 @@ def open_blocks(
     Parameters
     ----------
     path_or_paths, top, settings
-        As for :func:`ldmaps.inputs.open`. Workers must find the files under the same paths.
+        As for :func:`ldmaps.inputs.open_files`. Workers must find the files under the same paths.
     piece : int or str, optional
         Largest size of a piece in bytes, or as "64MB"; 32 MB by default. Pieces are equal, and
         each thread of the workers there are now gets as many. Results do not depend on it. A
         thread of a worker holds up to four pieces; larger ones mean fewer tasks for the
         scheduler, which is what limits large clusters.
     """
-    return BlockedFiles(open_points(path_or_paths, top, **settings), {"top": top, **settings}, piece)
+    return BlockedFiles(open_files(path_or_paths, top, **settings), {"top": top, **settings}, piece)
 
 
 def count_rows(path: str, settings: Mapping[str, Any]) -> tuple[int, np.dtype[Any]]:
     """Return how many rows of a file are read, and the type of their numbers."""
-    source = open_points([path], **settings)
+    source = open_files([path], **settings)
     chunks = iter(source)
     first = next(chunks, None)
     if first is None:
@@ -177,7 +176,7 @@ def read_piece(
 ) -> FrameChunk:
     """Read a piece of a file; that of a .npy is mapped, and whoever looks at it reads it."""
     # Whether numbers are finite is asked where they are used.
-    source = open_points([path], **{**settings, "start": start, "stop": stop})
+    source = open_files([path], **{**settings, "start": start, "stop": stop})
     piece = source.mapped() if isinstance(source, TableSource) else None
     piece = joined_chunks(list(source)) if piece is None else piece
     if len(piece) != size:

@@ -26,7 +26,7 @@ from ldmaps.fit.certify import Certificate
 from ldmaps.maps.diffusion_map import DiffusionMap
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 from ldmaps.metrics import RMSD
-from ldmaps.quality.fidelity import alignment, rms_error, zeta
+from ldmaps.validation.fidelity import column_matching, nrmse, point_errors
 
 #: Coordinates kept, as in the paper, and eigenvalues shown.
 N_COMPONENTS = 2
@@ -125,7 +125,9 @@ def _judge(
             "frames embedded one by one differ from the same frames in a batch; please report this"
         )
     # The training frames decide order and signs; the held-out ones are compared as they are.
-    return _mapped(name, model, clock[0], rate, stream, alignment(exact.training, model.embedding_), exact)
+    return _mapped(
+        name, model, clock[0], rate, stream, column_matching(exact.training, model.embedding_), exact
+    )
 
 
 def _mapped(
@@ -142,9 +144,9 @@ def _mapped(
     z_training = z_held_out = 0.0
     errors = np.zeros(len(held_out))
     if exact is not None:
-        z_training = rms_error(exact.training, training, aligned=True)
-        z_held_out = rms_error(exact.held_out, held_out, aligned=True)
-        errors = zeta(exact.held_out, held_out, aligned=True)
+        z_training = nrmse(exact.training, training, matched=True)
+        z_held_out = nrmse(exact.held_out, held_out, matched=True)
+        errors = point_errors(exact.held_out, held_out, matched=True)
     return Mapped(
         name=name,
         n_landmarks=model.embedder_.n_landmarks,
@@ -166,7 +168,7 @@ def _in_batch(embedder: Embedder, frames: NDArray[Any], repeats: int) -> tuple[N
     best = math.inf
     for _ in range(repeats):
         start = time.perf_counter()
-        coordinates = embedder.extend(embedder.prepare(frames)).coordinates
+        coordinates = embedder.place(frames).coordinates
         best = min(best, time.perf_counter() - start)
     return coordinates, len(frames) / best
 
@@ -217,9 +219,9 @@ def table(demonstration: Demonstration) -> str:
     certificate = demonstration.certificate
     if certificate is not None:
         lines.append(
-            f"distilled  tolerance={certificate.tolerance:g}: the fewest landmarks that keep Z below "
-            f"{certificate.tolerance:g} % on unseen frames,\n           certified with "
-            f"{100 * certificate.confidence:.0f} % confidence on {certificate.n_held_out:,} of the N"
+            f"distilled  tolerance={certificate.tolerance:g}: the fewest landmarks that keep Z of "
+            f"{100 * certificate.share:.4g} % of new frames below {certificate.tolerance:g} %,\n           certified "
+            f"with {100 * certificate.confidence:.0f} % confidence on {certificate.n_held_out:,} of the N"
         )
     lines += [
         "Z          deviation from the exact map, root mean square, in percent of its range",

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps.analysis.plot import import_pyplot
 from ldmaps.datasets.molecules import MolecularFrames
 from ldmaps.files import written_whole
 from ldmaps.metrics import Features
-from ldmaps.views.plot import import_pyplot
 
 if TYPE_CHECKING:
     from ldmaps.demo.comparison import Demonstration, Mapped

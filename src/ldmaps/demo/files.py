@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ldmaps.inputs
+from ldmaps.analysis import write_report
+from ldmaps.analysis.frames import topology_of
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.demo.figure import backbone_dihedrals
 from ldmaps.errors import InvalidInputError
@@ -16,8 +18,6 @@ from ldmaps.inputs.frame_blocks import block_of
 from ldmaps.inputs.frame_writer import open_frame_writer
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 from ldmaps.text_rows import csv_table
-from ldmaps.views import write_report
-from ldmaps.views.frames import topology_of
 
 #: What is written, and what each is.
 FILES = {
@@ -61,7 +61,7 @@ def write_files(folder: str, *, stride: int = 1, force: bool = False) -> None:
     _write_csv(place / "sensors.csv", dict(zip(names, roll.T, strict=True)))
     for name, day, n_days in (("pump.csv", "2026-03-02", 21), ("today.csv", "2026-03-23", 1)):
         _write_csv(place / name, _pump(n_days, seed=n_days), np.datetime64(day))
-    source: Any = ldmaps.inputs.open(place / "traj.xtc", top=place / "top.pdb", select="not element H")
+    source: Any = ldmaps.inputs.open_files(place / "traj.xtc", top=place / "top.pdb", select="not element H")
     model = LandmarkDiffusionMap(metric="rmsd", tolerance=1.0).fit(source)
     model.save(place / "map.ldm")
     write_report(model, place / "map.html")

@@ -21,6 +21,8 @@ BULK_SHARE, BULK_NEIGHBOURS = 0.005, 20
 SAMPLED_POINTS = 4000
 #: Of these, so many are the typical points of the rule "bulk", drawn from so many times as many by weight.
 BULK_ROWS, BULK_POOL = 1000, 25
+#: Of so many points the rule "local" finds the bandwidth; others take it from these.
+LOCAL_ROWS = 2000
 #: Bandwidths of the log-log rule's curve.
 COIFMAN_GRID = 96
 
@@ -30,7 +32,7 @@ class Bandwidth:
     """A bandwidth and how it was found."""
 
     epsilon: float
-    rule: str  # "bulk", "connected", "coifman" or "given"
+    rule: str  # "bulk", "local", "connected", "coifman" or "given"
     #: of the manifold, estimated by the log-log rule: twice the steepest slope of ln S against ln ε
     dimension: float | None = None
     #: the log-log rule's curve: grid of ε, S(ε) = Σ_ij A_ij, and d ln S/d ln ε
@@ -53,8 +55,8 @@ def choose_bandwidth(
 ) -> Bandwidth:
     """Return ε by rule (docs/method.md says what each looks at), or check the number given."""
     LANDMARK_FIT["epsilon"].check(rule)
-    if rule == "bulk":
-        return _bulk(metric, points, weights, n_threads)
+    if rule in ("bulk", "local"):
+        return replace(_bulk(metric, points, weights, n_threads), rule=rule)
     if rule == "connected":
         return _connected(metric, points, n_threads)
     if rule == "coifman":
@@ -129,9 +131,17 @@ def _check_distinct(epsilon: float, n_points: int) -> None:
         )
 
 
-def _bulk(metric: Metric, points: Points, weights: NDArray[np.float64], n_threads: int | None) -> Bandwidth:
-    n_points = len(points)
-    # A weight is so many copies; weights that are all large say no more than smaller ones.
+@dataclass(frozen=True)
+class _Drawn:
+    """Points that stand for all, drawn by weight in random order, and how many neighbours the rule "bulk" counts."""
+
+    indices: NDArray[np.intp]
+    rank: float
+
+
+def _drawn(n_points: int, weights: NDArray[np.float64]) -> _Drawn:
+    """Draw points by weight: a weight is so many copies."""
+    # Weights that are all large say no more than smaller ones.
     weights = weights / max(1.0, float(weights.min()))
     n_copies = max(n_points, round(float(weights.sum())))
     count = min(SAMPLED_POINTS, n_copies)
@@ -140,12 +150,32 @@ def _bulk(metric: Metric, points: Points, weights: NDArray[np.float64], n_thread
     pool = np.random.default_rng(0).choice(n_points, min(n_points, BULK_POOL * SAMPLED_POINTS), replace=False)
     heights = np.cumsum(weights[pool])
     drawn = pool[np.searchsorted(heights, heights[-1] * (np.arange(count) + 0.5) / count)]
-    drawn = np.random.default_rng(1).permutation(drawn)
-    rank = max(1.0, share * (count - 1))
-    squares = rank_distances(metric, points.take(drawn), min(BULK_ROWS, count), rank, n_threads)
+    return _Drawn(np.random.default_rng(1).permutation(drawn), max(1.0, share * (count - 1)))
+
+
+def _bulk(metric: Metric, points: Points, weights: NDArray[np.float64], n_threads: int | None) -> Bandwidth:
+    n_points = len(points)
+    drawn = _drawn(n_points, weights)
+    n_rows = min(BULK_ROWS, len(drawn.indices))
+    squares = rank_distances(metric, points.take(drawn.indices), n_rows, drawn.rank, n_threads)
     squares = squares[np.isfinite(squares)]
     _check_distinct(float(np.median(squares)) if len(squares) else 0.0, n_points)
     return Bandwidth(float(np.median(squares)), "bulk")
+
+
+def local_bandwidths(
+    metric: Metric, points: Points, weights: NDArray[np.float64], n_threads: int | None = None
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Return at most 2,000 points, and the bandwidth of each: the ε of the rule "bulk" if all were as dense as here.
+
+    That is its squared distance to the k-th neighbour, k being 0.5 % of all points, and at least 20.
+    """
+    drawn = _drawn(len(points), weights)
+    n_rows = min(LOCAL_ROWS, len(drawn.indices))
+    squares = rank_distances(metric, points.take(drawn.indices), n_rows, drawn.rank, n_threads)
+    is_known = np.isfinite(squares)
+    _check_distinct(float(is_known.any()), len(points))
+    return drawn.indices[:n_rows][is_known], squares[is_known]
 
 
 def _coifman(

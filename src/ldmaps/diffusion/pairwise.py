@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ldmaps import kernels, threads
 from ldmaps.metrics.base import Metric, Points
+from ldmaps.metrics.local_scales import interpolated
 from ldmaps.threads import resolve_threads, run_slices, run_tiles, tile_rows
 
 #: Pairs per part of a search that stores no distances: enough to be worth another thread, and where progress shows.
@@ -226,6 +227,19 @@ def rank_distances(
 
     run_tiles(n_rows, tile_rows(len(points), points.dtype.itemsize), work, resolve_threads(n_threads))
     return squares
+
+
+def local_factors(
+    metric: Metric, points: Points, nodes: Points, factors: NDArray[np.float64], n_threads: int | None = None
+) -> NDArray[np.float64]:
+    """Return the factors of points between nodes that have some, for :mod:`ldmaps.metrics.local_scales`."""
+    found = np.empty(len(points))
+
+    def work(rows: slice) -> None:
+        found[rows] = interpolated(squared_tile(metric, points, rows, nodes), factors)
+
+    run_tiles(len(points), tile_rows(len(nodes), points.dtype.itemsize), work, resolve_threads(n_threads))
+    return found
 
 
 def apply_operator(

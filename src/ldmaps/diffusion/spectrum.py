@@ -65,11 +65,9 @@ class Spectrum:
         # P_ii = A_ii s_i/T_i with A_ii = 1 and T_i = Σ_j A_ij s_j = D_i c_i/s_i.
         return np.asarray(self.source_weights**2 / (self.degrees * weights))
 
-    def leading(self, n_components: int) -> Spectrum:
-        """Return the first ``n_components`` pairs alone."""
-        return Spectrum(
-            self.eigenvalues[:n_components], self.vectors[:, :n_components], self.source_weights, self.degrees
-        )
+    def taking(self, modes: NDArray[np.intp]) -> Spectrum:
+        """Return some pairs alone."""
+        return Spectrum(self.eigenvalues[modes], self.vectors[:, modes], self.source_weights, self.degrees)
 
 
 @dataclass(frozen=True)
@@ -219,8 +217,8 @@ def places_in_spectrum(kept: ArrayLike, spectrum: ArrayLike) -> NDArray[np.intp]
     >>> places_in_spectrum([0.9, 0.6, 0.7], [0.9, 0.8, 0.7, 0.6]).tolist()
     [0, 3, 2]
     """
-    # They are the first ones after a fit. Absorbing points matches coordinates to those of the old map, and may leave
-    # slower modes between them.
+    # A fit leaves out harmonics, and absorbing points matches coordinates to those of the old map: slower modes may be
+    # between them.
     free = np.array(spectrum, dtype=np.float64)
     places = []
     for value in np.asarray(kept, dtype=np.float64):
@@ -250,11 +248,13 @@ def _largest_drop(eigenvalues: NDArray[np.float64]) -> int:
     return int(np.argmax(eigenvalues[:-1] - eigenvalues[1:])) + 1
 
 
-def warn_of_standstill(spectrum: Spectrum, weights: NDArray[np.float64], dtype: np.dtype[Any]) -> None:
-    """Warn when the walk hardly moves, or when several eigenvalues are 1 to rounding."""
+def warn_of_standstill(
+    spectrum: Spectrum, weights: NDArray[np.float64], dtype: np.dtype[Any], *, n_groups: int = 1
+) -> None:
+    """Warn when the walk hardly moves, or when more eigenvalues are 1 to rounding than there are groups known."""
     ones = int((1.0 - spectrum.eigenvalues < _NOISE * float(np.finfo(dtype).eps)).sum())
     stays = float(np.median(spectrum.stay_probabilities(weights)))
-    if ones > 1:
+    if ones > max(1, n_groups - 1):
         what = (
             f"eigenvalue 1 is degenerate to rounding: the data form {ones + 1} (nearly) disconnected groups, so the "
             f"first {ones} coordinates are defined only up to a rotation among themselves"

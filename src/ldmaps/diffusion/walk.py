@@ -38,6 +38,7 @@ class Walk:
     alpha: float = 0.0  # density normalisation
     time: float = 0.0  # diffusion time t: coordinates are λᵗψ
     n_threads: int | None = None
+    n_groups: int = 1  # into how many groups without a transition between them the points are known to fall
 
     def take(self, indices: NDArray[np.intp]) -> Walk:
         """Return the walk over some of the points."""
@@ -273,16 +274,25 @@ FEWEST_POINTS = 20
 
 
 def in_small_groups(
-    tree: SpanningTree, weights: NDArray[np.float64], epsilon: float, n_points: int, *, hop: float
+    tree: SpanningTree,
+    weights: NDArray[np.float64],
+    epsilon: float,
+    n_points: int,
+    *,
+    hop: float,
+    smallest: float | None = None,
 ) -> NDArray[np.intp]:
     """Return which points of a tree are in small groups that no hop of ``hop``·√ε joins to the others.
 
-    The walk would stay in such a group, and show it as a coordinate of its own.
+    The walk would stay in such a group, and show it as a coordinate of its own. ``smallest`` is the weight from which
+    a group is not small; by default groups of up to 0.5 % are.
     """
     labels = tree.components(hop**2 * epsilon)
     shares = np.bincount(labels, weights=weights) / weights.sum()
     single = 1.5 / n_points if n_points >= FEWEST_POINTS else 0.0
     small = shares <= max(SMALL_GROUP, single)
+    if smallest is not None:
+        small = shares < (1.0 - 1e-9) * smallest / weights.sum()
     small[np.argmax(shares)] = False
     return np.flatnonzero(small[labels])
 

@@ -98,7 +98,7 @@ def _origin(definition: Definition) -> int:
     geometry, count = definition.geometry, len(definition.weights)
     plumed = Named("to", "plumed")
     if isinstance(geometry, Frames) and geometry.fit_weights is not None:
-        fault = "a map whose RMSD is superposed on some atoms and measured on others (align=) cannot be exported to "
+        fault = "a map whose RMSD is superposed on some atoms and measured on others cannot be exported to "
         raise InvalidInputError(fault, "Colvars, whose superposition has no weights; use ", plumed)
     if isinstance(geometry, Columns) and not geometry.text:
         raise InvalidInputError(

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.embedded_rows import coordinate_names
 from ldmaps.errors import InvalidInputError, Named, OutsideDomainWarning
 from ldmaps.export import definition as defining
 from ldmaps.export.engine_run import EmbeddedRun, common_rows, embedded_run
@@ -65,7 +64,7 @@ def check_export(
         or all, if there are as many.
     top, select, periodic
         The engine's full system, as for :func:`export_map`, and whether its molecules must be made whole, as for
-        :func:`ldmaps.inputs.open`.
+        :func:`ldmaps.inputs.open_files`.
 
     Returns
     -------
@@ -115,7 +114,7 @@ def check_export(
 
 def _of_run(path: _Path, model: Any, run: EmbeddedRun) -> dict[str, float]:
     """Return the largest difference of each coordinate in a run of the engine, or raise where it is too large."""
-    names = coordinate_names(model.n_components_)
+    names = model.coordinate_names_
     printed = _table(path, names, extra=("time",))
     rows, frames = common_rows(printed.get("time"), len(printed[names[0]]), run, os.fspath(path))
     share = float(run.inside[frames].mean())
@@ -140,7 +139,7 @@ def _of_columns(path: _Path, model: Any, names: Sequence[str] | None) -> tuple[_
     places, scales = model.metric_.places(model.embedder_.landmarks)
     # A column that never varied has no weight, and the engine need not know it.
     columns = {name: place for place, name in enumerate(defining.column_names(model, names)) if scales[place]}
-    coordinates = coordinate_names(model.n_components_)
+    coordinates = model.coordinate_names_
     found = _table(path, [*columns, *coordinates])
     rows = np.repeat(places[:1], len(found[coordinates[0]]), axis=0)
     for name, place in columns.items():

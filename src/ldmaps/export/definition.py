@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ldmaps.embedded_rows import coordinate_names
 from ldmaps.errors import AtomOrderWarning, InvalidInputError, Named
 from ldmaps.export.hills import hills_of
 from ldmaps.inputs.atom_matching import AtomMatch, described, match_atoms
@@ -231,7 +230,7 @@ class Definition:
     def __init__(self, model: Any, units: EngineUnits, geometry: Frames | Columns, digest: str) -> None:
         embedder, area = model.embedder_, geometry.area
         self.units, self.geometry, self.digest = units, geometry, digest
-        self.names = coordinate_names(embedder.n_components)
+        self.names = model.coordinate_names_
         self.coefficients = embedder.coefficients.astype(np.float64)  # B, (k, M)
         self.weights = embedder.source_weights.astype(np.float64)  # s, (M,)
         self.bandwidth = area * embedder.bandwidth  # h
@@ -289,7 +288,7 @@ def column_names(model: Any, names: Sequence[str] | None) -> list[str]:
     count = len(model.metric_.places(model.embedder_.landmarks)[1])
     known: Any = (model.source_ or {}).get("columns") or getattr(model, "feature_names_in_", ())
     given = [str(name) for name in names or known]
-    taken = {*coordinate_names(model.n_components_), "away", "wall", "metad"}
+    taken = {*model.coordinate_names_, "away", "wall", "metad"}
     if len(given) != count or not all(
         name.replace("_", "").replace(".", "").isalnum() and name not in taken and name[:4] != "map_"
         for name in given

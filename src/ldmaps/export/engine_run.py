@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.export.definition import engine_atoms, map_unit_in_nm
-from ldmaps.inputs import open as open_points
+from ldmaps.inputs import open_files
 
 #: Frames whose gradients are in memory at once.
 BATCH = 256
@@ -34,7 +34,7 @@ def embedded_run(model: Any, traj: Any, top: Any, select: str | None, periodic: 
     first = traj if isinstance(traj, (str, os.PathLike)) else next(iter(traj))
     indices = engine_atoms(model, os.fspath(first) if top is None else top, select, None).numbers - 1
     chosen = f"index {' '.join(map(str, np.sort(indices)))}"
-    source = open_points(traj, top, select=chosen, periodic=periodic)
+    source = open_files(traj, top, select=chosen, periodic=periodic)
     order, unit = np.searchsorted(np.sort(indices), indices), map_unit_in_nm(model)
     times, coordinates, rounding, inside = [], [], [], []
     for chunk in source:

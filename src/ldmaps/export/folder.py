@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ldmaps._lazy import needed
 from ldmaps._version import __version__
 from ldmaps.errors import InvalidInputError, LdmapsWarning, Named
 from ldmaps.export import colvars, plumed
@@ -44,16 +45,17 @@ def export_map(
     names: Sequence[str] | None = None,
     define_columns: str = "",
 ) -> Path:
-    """Write a map as input of PLUMED or Colvars, with an example, a check and a README; return the folder.
+    """Write a map as input of PLUMED or Colvars, with an example, a check and a README, or as a program of torch.
 
     Parameters
     ----------
     model : LandmarkDiffusionMap or DiffusionMap
-        A fitted map of frames (RMSD, Features) or of a table (Euclidean, Scaled, Periodic).
+        A fitted map of frames (RMSD, Features) or of a table (Euclidean, StandardizedEuclidean, Periodic).
     folder : path-like
-        Where to write; made if it does not exist. Files of the same names are replaced.
-    to : {"plumed", "colvars"}
-        PLUMED is what GROMACS, Amber and many others have; Colvars is part of LAMMPS and NAMD.
+        Where to write; made if it does not exist. Files of the same names are replaced. For torch, the file.
+    to : {"plumed", "colvars", "torch"}
+        PLUMED is what GROMACS, Amber and many others have; Colvars is part of LAMMPS and NAMD. What is written for
+        torch, ``torch.export.load`` reads; it needs none of the settings below.
     top : path or mdtraj topology, optional
         The engine's full system, to find the atoms' numbers in. By default the topology
         that the map was fitted with.
@@ -70,6 +72,11 @@ def export_map(
         Of a map of a table: what defines these names in the engine's language. PLUMED's
         lines may be elsewhere in your input; Colvars needs its components here.
 
+    Returns
+    -------
+    Path
+        The folder, or the file.
+
     Raises
     ------
     InvalidInputError
@@ -77,11 +84,28 @@ def export_map(
     """
     if not hasattr(model, "embedder_"):
         raise InvalidInputError(f"only a fitted map can be exported, got {model!r}; call fit first")
+    if to == "torch":
+        needed("torch", "a program of torch is written with torch", "install it with pip install torch")
+        from ldmaps.torch import export_program
+
+        given = {"top": top, "select": select, "atoms": atoms, "units": units, "names": names}
+        if settings := [name for name, value in given.items() if value is not None]:
+            raise InvalidInputError(
+                "a program of torch takes points as the map does, without an engine's atoms or units; leave out ",
+                Named(settings[0]),
+            )
+        return export_program(model, folder)
     if to not in _LIBRARIES:
-        raise InvalidInputError(Named("to"), f' must be "plumed" or "colvars", got {to!r}')
+        raise InvalidInputError(Named("to"), f' must be "plumed", "colvars" or "torch", got {to!r}')
     chosen, library = defining.engine_units(units, to), _LIBRARIES[to]
     metric, found = model.metric_, None
     geometry: Frames | Columns
+    if metric.has_local_scales:
+        raise InvalidInputError(
+            "the map has a bandwidth for each point, which PLUMED and Colvars cannot compute; fit one with ",
+            Named("epsilon", float(f"{model.epsilon_:.3g}")),
+            " or larger, or to a part of the data without transitions to others",
+        )
     if metric.has_structures:
         if names is not None or define_columns:
             raise InvalidInputError(
@@ -101,7 +125,7 @@ def export_map(
     else:
         raise InvalidInputError(
             f"the metric {metric!r} has no gradient, so a map fitted with it cannot be exported to PLUMED or Colvars; "
-            "fit the map with RMSD, Features, Euclidean, Scaled or Periodic"
+            "fit the map with RMSD, Features, Euclidean, StandardizedEuclidean or Periodic"
         )
     definition = Definition(model, chosen, geometry, model_digest(model))
     files = library.map_files(definition)

@@ -55,7 +55,7 @@ LEAST_BLOCKS = 10
 
 @dataclass(frozen=True)
 class Calibration:
-    """Scores of held-out points, thinned where they are many."""
+    """Scores of held-out points (of all points, if all are landmarks), thinned where they are many."""
 
     scores: NDArray[np.float64]  # (m,): distances in √ε, the nearest first: those of :func:`kept_ranks`
     n_points: int  # n
@@ -110,7 +110,7 @@ class Calibration:
             times = math.ceil(self.least_rate / rate) if rate > 0 else 0
             raise InvalidInputError(
                 Named("alarm_rate", rate),
-                " is too low for this map: the training points that were held out to calibrate it support false-alarm "
+                " is too low for this map: the training points that calibrate it support false-alarm "
                 f"rates down to 1 in {1 / self.least_rate:,.0f} records ({self._size}). Use ",
                 Named("alarm_rate", float(f"{self.least_rate * 1.005:.2g}")),
                 f" or more, or fit the map to about {times} times as many points" if times else " or more",
@@ -166,6 +166,18 @@ def memory_of(
     n_threads: int | None = None,
 ) -> float:
     """Return the correlation time of points in rows: the longest of their distances from a few of them."""
+    distances, runs = watched_distances(metric, points, files, rng, n_threads)
+    return max(correlation_time(column, runs).time for column in distances.T)
+
+
+def watched_distances(
+    metric: Metric,
+    points: Points,
+    files: NDArray[Any] | None,
+    rng: np.random.Generator,
+    n_threads: int | None = None,
+) -> tuple[NDArray[np.float64], list[slice]]:
+    """Return distances of points, or of some stretches of them, from a few, and which rows follow each other."""
     n = len(points)
     rows = np.arange(n)
     if n > _STRETCHES * _ROWS:
@@ -177,8 +189,7 @@ def memory_of(
     edges = np.append(False, (np.diff(rows) != 1) | (np.diff(parts) != 0))
     runs = runs_of(len(rows), np.cumsum(edges).astype(np.int32))
     origins = points.take(np.sort(rng.choice(len(rows), min(_WATCHED_FROM, len(rows)), replace=False)))
-    distances = np.sqrt(squared_matrix(metric, points, origins, n_threads), dtype=np.float64)
-    return max(correlation_time(column, runs).time for column in distances.T)
+    return np.sqrt(squared_matrix(metric, points, origins, n_threads), dtype=np.float64), runs
 
 
 def held_out_rows(n_points: int, share: float, memory: float, rng: np.random.Generator) -> NDArray[np.bool_]:

@@ -14,12 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 from ldmaps import kernels
 from ldmaps.diffusion.pairwise import SCANNED_LANDMARKS, Extended, extend, squared_tile
 from ldmaps.extension.calibration import Calibration
-from ldmaps.metrics.base import Metric, OneRow, Points, SquaresGradient
+from ldmaps.metrics.base import DirectStep, Metric, Points, SquaresGradient
 from ldmaps.point_faults import check_unmasked
 from ldmaps.threads import resolve_threads, run_tiles, tile_rows
 
 #: Rounding room in "inside the domain", so that a training point is inside however it is batched.
 _DOMAIN_SLACK = 1.0 + 1e-4
+#: Products of coordinates that one thread computes before another is worth waking.
+_TILE_PRODUCTS = 1 << 22
 #: Takes one point, an array whose first axis has length 1; returns its coordinates, (1, k), or None.
 QuickPoint = Callable[[NDArray[Any]], NDArray[Any] | None]
 
@@ -38,7 +40,8 @@ class Coverage(NamedTuple):
         Which landmark (0 … M-1) is nearest.
     p_value : ndarray of shape (n,), or None
         Of data like the training data, at most a share α has p ≤ α; see
-        :class:`~ldmaps.extension.calibration.Calibration`. None where the map is not calibrated.
+        :class:`~ldmaps.extension.calibration.Calibration`. NaN if the map is not calibrated; None only of a coverage
+        that no map has computed.
     """
 
     distance: NDArray[Any]
@@ -161,10 +164,14 @@ class Embedder:
         return points
 
     def extend(self, points: Points, n_threads: int | None = None) -> Extended:
-        """Embed ``points`` that :meth:`prepare` returned on ``n_threads``, by default as many as cores."""
+        """Embed ``points`` that :meth:`prepare` returned on ``n_threads``, by default as many as cores.
+
+        Of the same points, :meth:`place` gives the same coordinates to rounding: it does not prepare them.
+        """
+        # Training points are embedded as they will be when they come again.
         return extend(
             self.metric,
-            points,
+            self.metric.as_new(points),
             self.landmarks,
             self.bandwidth,
             self.source_weights,
@@ -173,8 +180,80 @@ class Embedder:
         )
 
     def place(self, X: ArrayLike, n_threads: int | None = None) -> Placed:
-        """Validate and embed new points ``X`` on ``n_threads``, and judge them when that is asked for."""
-        return Placed(self, self.extend(self.prepare(X), n_threads))
+        """Validate and embed new points ``X`` on ``n_threads``, and judge them when that is asked for.
+
+        Coordinates do not depend on how many points come together, nor on threads.
+        """
+        given = self._as_given(X)
+        placed = None if given is None else self.place_directly(given, n_threads)
+        return Placed(self, self.extend(self.prepare(X), n_threads)) if placed is None else placed
+
+    def place_directly(self, X: Any, n_threads: int | None = None) -> Placed | None:
+        """Embed an array of points ``X`` as it is, in one pass, on ``n_threads``.
+
+        Returns None where points must be prepared, if only to say what is wrong with them.
+        """
+        step = self.direct_step
+        if step is None or not self._is_ready(X):
+            return None
+        n_points = len(X)
+        # Metrics that skip most of many landmarks need prepared points, and give the same bits.
+        if n_points > 1 and self.metric.extension_scan(self.landmarks, self._rate) is not None:
+            return None
+        result = Extended(n_points, self.n_components, self.landmarks.dtype)
+        rows = self._direct_rows
+        if n_points <= rows:
+            done = step.embed(X, result.coordinates, result.nearest, result.squared_distance)
+            return Placed(self, result) if done else None
+        refused: list[slice] = []
+
+        def work(part: slice) -> None:
+            out = result.coordinates[part], result.nearest[part], result.squared_distance[part]
+            if not step.embed(X[part], *out):
+                refused.append(part)
+
+        run_tiles(n_points, rows, work, resolve_threads(n_threads), asks_metric=False)
+        return None if refused else Placed(self, result)
+
+    @cached_property
+    def direct_step(self) -> DirectStep | None:
+        """How points are embedded as they come; None where they must be prepared."""
+        if self.n_landmarks >= SCANNED_LANDMARKS:
+            return None
+        return self.metric.direct_step(
+            self.landmarks, float(self._rate), self.source_weights, self.coefficients
+        )
+
+    @cached_property
+    def _rate(self) -> Any:
+        """1/(2h), in the precision of the landmarks."""
+        return self.landmarks.dtype.type(0.5 / self.bandwidth)
+
+    @cached_property
+    def _direct_rows(self) -> int:
+        """Points that are worth another thread."""
+        assert self.direct_step is not None
+        return max(256, _TILE_PRODUCTS // (math.prod(self.direct_step.shape) * self.n_landmarks))
+
+    def _is_ready(self, X: Any) -> bool:
+        """Say whether a direct step takes X as it is."""
+        step = self.direct_step
+        return (
+            type(X) is np.ndarray
+            and step is not None
+            and X.shape[1:] == step.shape
+            and X.dtype.char in "fd"
+            and X.dtype.isnative
+            and X.flags.c_contiguous
+            and len(X) > 0
+        )
+
+    def _as_given(self, X: Any) -> NDArray[Any] | None:
+        """Return X as a direct step takes it; None where there is no such step or points have another shape."""
+        if self.direct_step is None:
+            return None
+        given: NDArray[Any] = X if self._is_ready(X) else self.metric.as_given(X)
+        return given if given.shape[1:] == self.direct_step.shape else None
 
     def embed_one(self, x: ArrayLike) -> NDArray[Any]:
         """Embed a single point ``x``, (features,) or (atoms, 3), with the least overhead; returns (k,)."""
@@ -183,44 +262,39 @@ class Embedder:
             x = np.asarray(x)
         X = x[None]
         row = self.quick_point(X)
-        return self.extend(self.prepare(X), 1).coordinates[0] if row is None else row
+        return self.place(X, 1).coordinates[0] if row is None else row
 
     @cached_property
     def quick_point(self) -> QuickPoint:
-        """Embeds one point, (1, ...), to (k,), with the bits of :meth:`extend`; None where it must be prepared."""
-        # Python around the kernels takes longer than they do, so all that does not depend on the point is looked up
+        """Embeds one point, (1, ...), to (k,), with the bits of :meth:`place`; None where that must be asked."""
+        # Python around the kernel takes longer than it does, so all that does not depend on the point is looked up
         # here. Any number of threads may call the function at once.
-        dtype, n_landmarks, project = self.landmarks.dtype, self.n_landmarks, kernels.extend
-
-        def new_calls() -> tuple[OneRow, tuple[Any, ...], Callable[[], NDArray[Any]]] | None:
-            """Return how to measure a point, to embed what was measured and to copy that, with memory of their own."""
-            squared, coordinates = np.empty((1, n_landmarks), dtype), np.empty((1, self.n_components), dtype)
-            fill_row = self.metric.one_row(self.landmarks, squared)
-            if fill_row is None:
-                return None
-            step = float(dtype.type(0.5 / self.bandwidth)), self.source_weights, self.coefficients
-            nearest, lowest = np.empty(1, np.intp), np.empty(1, dtype)
-            return fill_row, (squared, *step, coordinates, nearest, lowest), coordinates[0].copy
-
-        first = new_calls() if n_landmarks < SCANNED_LANDMARKS else None
-        if first is None:
+        step, dtype, n_components = self.direct_step, self.landmarks.dtype, self.n_components
+        if step is None:
             return lambda X: None
+        shape, embed_points, ndarray = (1, *step.shape), step.embed, np.ndarray
+
+        def new_memory() -> tuple[tuple[NDArray[Any], ...], Callable[[], NDArray[Any]]]:
+            """Return what a call fills in, and how to copy the coordinates out of it."""
+            coordinates = np.empty((1, n_components), dtype)
+            return (coordinates, np.empty(1, np.intp), np.empty(1, dtype)), coordinates[0].copy
+
         # What no call is using. A call takes one or makes one, and puts it back; both are atomic.
-        idle: list[Any] = [first]
+        idle = [new_memory()]
 
         def embed(X: NDArray[Any]) -> NDArray[Any] | None:
-            try:
-                calls = idle.pop()
-            except IndexError:
-                calls = new_calls()
-            if calls is None:
+            if type(X) is not ndarray or X.shape != shape:
                 return None
-            fill_row, measured, copied = calls
-            row: NDArray[Any] | None = None
-            if fill_row(X):
-                project(*measured)
-                row = copied()
-            idle.append(calls)
+            try:
+                memory = idle.pop()
+            except IndexError:
+                memory = new_memory()
+            filled, copied = memory
+            try:
+                row = copied() if embed_points(X, *filled) else None
+            except TypeError:
+                row = None  # of another type, or not contiguous
+            idle.append(memory)
             return row
 
         return embed
@@ -243,19 +317,19 @@ class Embedder:
         # ∂y/∂x = Σ_j g_j ∂d_j²/∂x with g_j = −(1/(2h)) w_j (B_j − y), shifted by the nearest landmark's d² as y is, so
         # that a point far from all landmarks has a finite gradient too.
         squares_gradient = self.squares_gradient  # raises first of all where there is none
-        points, landmarks, k = self.prepare(X), self.landmarks, self.n_components
+        squares_of, landmarks, k = self._squares(X), self.landmarks, self.n_components
         values = np.asarray(X, dtype=np.float64)
         flat = np.require(values.reshape(len(values), -1), requirements=("C", "A"))
-        dtype, rate = points.dtype, points.dtype.type(0.5 / self.bandwidth)
-        result = Extended(len(points), k, dtype)
+        dtype = landmarks.dtype
+        result = Extended(len(values), k, dtype)
         gradient = np.empty((*flat.shape[:1], k, flat.shape[1]), dtype)
 
         def work(rows: slice) -> None:
             height = rows.stop - rows.start
-            squared = squared_tile(self.metric, points, rows, landmarks)
-            step = rate, self.source_weights, self.coefficients
+            squared = squares_of(rows)
+            step = self._rate, self.source_weights, self.coefficients
             coordinates, lowest = result.coordinates[rows], result.squared_distance[rows]
-            kernels.extend(squared.copy(), *step, coordinates, result.nearest[rows], lowest)
+            kernels.extend(squared, *step, coordinates, result.nearest[rows], lowest)
             shares = np.empty((height, k, len(landmarks)), dtype)
             kernels.fill_shares(squared, lowest, *step, coordinates, shares)
             slopes = gradient[rows]
@@ -263,8 +337,23 @@ class Embedder:
             slopes[~np.isfinite(slopes).all(axis=2)] = 0.0
 
         tile = tile_rows((k + 2) * len(landmarks), dtype.itemsize)
-        run_tiles(len(points), tile, work, resolve_threads(n_threads))
+        run_tiles(len(values), tile, work, resolve_threads(n_threads))
         return result, gradient.reshape(*gradient.shape[:2], *values.shape[1:])
+
+    def _squares(self, X: ArrayLike) -> Callable[[slice], NDArray[Any]]:
+        """Validate points; return a function that measures rows of them, with the bits of :meth:`place`."""
+        step, landmarks, given = self.direct_step, self.landmarks, self._as_given(X)
+        if step is None or given is None:
+            points = self.prepare(X)
+            return lambda rows: squared_tile(self.metric, points, rows, landmarks)
+
+        def squares_of(rows: slice) -> NDArray[Any]:
+            squared = np.empty((rows.stop - rows.start, len(landmarks)), landmarks.dtype)
+            if step.measure(given[rows], squared):
+                return squared
+            return squared_tile(self.metric, self.prepare(X), rows, landmarks)  # says what is wrong with them
+
+        return squares_of
 
     @cached_property
     def squares_gradient(self) -> SquaresGradient:
@@ -273,7 +362,7 @@ class Embedder:
 
     def __getstate__(self) -> dict[str, Any]:
         # Made again where they are needed: as large as the landmarks, and a function.
-        made = "squares_gradient", "quick_point"
+        made = "squares_gradient", "quick_point", "direct_step", "_rate", "_direct_rows"
         return {name: value for name, value in self.__dict__.items() if name not in made}
 
     def coverage_of(self, extended: Extended) -> Coverage:
@@ -283,9 +372,8 @@ class Embedder:
         radii = self.squared_radii
         kernels.judge(squared, extended.nearest, radii, _DOMAIN_SLACK, self.epsilon, distance, inside)
         known = self.calibration
-        return Coverage(
-            distance, inside, extended.nearest, None if known is None else known.p_values(distance)
-        )
+        p_value = np.full(len(distance), np.nan) if known is None else known.p_values(distance)
+        return Coverage(distance, inside, extended.nearest, p_value)
 
 
 class Placed:
@@ -299,6 +387,14 @@ class Placed:
     def coverage(self) -> Coverage:
         """Distance to the nearest landmark, inside the domain or not, and which landmark that is."""
         return self._embedder.coverage_of(self._extended)
+
+    def every(self, step: int) -> Placed:
+        """Return the first of every ``step`` points."""
+        n_points = -(-len(self.coordinates) // step)
+        some = Extended(n_points, self._embedder.n_components, self.coordinates.dtype)
+        for name in Extended.__slots__:
+            getattr(some, name)[...] = getattr(self._extended, name)[::step]
+        return Placed(self._embedder, some)
 
     @classmethod
     def joined(cls, parts: Sequence[Placed]) -> Placed:

@@ -30,6 +30,9 @@ TUNING_STEPS = 100
 #: Tuning looks at widths within this factor of the one it starts from. Where density is very uneven the error keeps
 #: falling, by less and less, towards widths that overflow.
 WIDEST_TUNING = 1e4
+#: Least logarithm of a source weight, the largest being 0. Tuning may drive a landmark's weight towards nothing, which
+#: would leave points beside it without coordinates; in single precision the others still count there to 12 digits.
+LEAST_LOG_WEIGHT = -60.0
 #: What moving all landmarks by √h adds to the logarithm of the mean square error, h being the width that they start
 #: with: little, but what gains nothing stays where it is.
 MOVE_PENALTY = 0.1
@@ -113,8 +116,8 @@ class Problem:
         return replace(self, landmarks=landmarks)
 
     def squares(self, points: Points) -> NDArray[Any]:
-        """Return d² of points to the landmarks."""
-        return squared_matrix(self.metric, points, self.landmarks, self.n_threads)
+        """Return d² of points to the landmarks, as of new points."""
+        return squared_matrix(self.metric, self.metric.as_new(points), self.landmarks, self.n_threads)
 
     def weights(self, squared: NDArray[Any], setting: Setting) -> _Array:
         """Return w of points with these d²."""
@@ -303,10 +306,9 @@ def _loss(
 
 
 def _setting(start: Setting, parameters: _Array) -> Setting:
-    log_weights = parameters[:-1]
-    return Setting(
-        start.bandwidth * math.exp(-_bounded(float(parameters[-1]))), log_weights - log_weights.max()
-    )
+    bandwidth = start.bandwidth * math.exp(-_bounded(float(parameters[-1])))
+    relative = parameters[:-1] - parameters[:-1].max()
+    return Setting(bandwidth, np.maximum(relative, LEAST_LOG_WEIGHT))
 
 
 def _bounded(log_rate: float) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.diffusion.pairwise import Extended
-from ldmaps.errors import BandwidthWarning, Named, OutlierWarning
+from ldmaps.errors import BandwidthWarning, DisconnectedWarning, Named, OutlierWarning
 from ldmaps.extension import Distillation
 from ldmaps.extension.calibration import FEWEST_HELD, calibrate_by_others, is_worth_it, memory_of
 from ldmaps.extension.embedder import Embedder
@@ -27,9 +27,12 @@ from ldmaps.fit.settings import Seeds
 from ldmaps.fit.solve import SolvedMap
 from ldmaps.landmarks.base import PointsElsewhere
 from ldmaps.progress import stage
-from ldmaps.quality.diagnosis import diagnose, named_points
-from ldmaps.quality.error_estimate import Reference, sample_reference
 from ldmaps.user_warnings import warn
+from ldmaps.validation.diagnosis import diagnose, named_points
+from ldmaps.validation.error_estimate import Reference, sample_reference
+
+#: Most groups whose sizes a message lists.
+MOST_LISTED = 8
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,6 @@ def assemble(
     everything: Data,
     whole: Data,
     chosen: Chosen,
-    solved: SolvedMap,
     kept: SolvedMap,
     online: Online,
     judged: Judged,
@@ -69,17 +71,22 @@ def assemble(
     ``everything`` are all data, of which a search may have seen a sample, and ``whole`` those that ε was decided with.
     """
     if online.fit is None:
-        fit = _exact(recipe, chosen, solved, kept, judged, seeds)
+        fit = _exact(recipe, chosen, kept, judged, seeds)
         squared = chosen.all_squared
         return fit if squared is None else replace(fit, kept_distances=(whole, squared))
-    return _over_landmarks(
-        recipe, everything, chosen, solved, kept, online.fit, online.certificate, judged, seeds
-    )
+    certificate = online.certificate
+    if certificate is not None:
+        certificate = replace(certificate, covered=_share_that_took_part(everything, chosen.data))
+    return _over_landmarks(recipe, everything, chosen, kept, online.fit, certificate, judged, seeds)
 
 
-def _exact(
-    recipe: Recipe, chosen: Chosen, solved: SolvedMap, kept: SolvedMap, judged: Judged, seeds: Seeds
-) -> Fit:
+def _share_that_took_part(everything: Data, data: Data) -> float:
+    """Return which share of the points of positive weight was not left out."""
+    given = everything.weights if data.sampled_rows is None else everything.weights[data.sampled_rows]
+    return float(np.count_nonzero(data.weights) / np.count_nonzero(given))
+
+
+def _exact(recipe: Recipe, chosen: Chosen, kept: SolvedMap, judged: Judged, seeds: Seeds) -> Fit:
     """Make the exact map: members keep their own coordinates, and points of weight 0 are embedded."""
     data, walk, settings = chosen.data, chosen.walk, recipe.settings
     embedder = kept.embedder()
@@ -95,7 +102,7 @@ def _exact(
         embedder=embedder,
         bandwidth=chosen.bandwidth,
         eigenvalues=kept.spectrum.eigenvalues,
-        spectrum=solved.spectrum.eigenvalues,
+        spectrum=kept.all_eigenvalues,
         landmark_indices=data.used,
         landmark_embedding=own,
         multiplicities=walk.weights,
@@ -103,6 +110,7 @@ def _exact(
         source=data.origin.facts,
         training=_record(data, recorded, data.known_times(None)),
         embedding=embedding,
+        groups=_group_of_each(chosen),
         solution=kept.solution,
     )
     return Fit(_diagnosed(recipe, data, fitted, judged, seeds), judged.resampled)
@@ -112,7 +120,6 @@ def _over_landmarks(
     recipe: Recipe,
     everything: Data,
     chosen: Chosen,
-    teacher: SolvedMap,
     kept: SolvedMap,
     fit: LandmarkFit,
     certificate: Certificate | None,
@@ -141,14 +148,13 @@ def _over_landmarks(
         if certificate is not None or is_worth_it(found):
             embedder = replace(embedder, calibration=found)
     shown = data.members.take(landmarks.indices)
-    n_components = embedder.n_components
     # Landmarks that a tolerance found have a walk of their own unless they learn from the reference.
-    solved = fit.solved if chosen.held is not None and fit.solved is not None else teacher
+    solved = fit.solved if chosen.held is not None and fit.solved is not None else kept
     fitted = FittedMap(
         embedder=embedder,
         bandwidth=chosen.bandwidth,
-        eigenvalues=solved.spectrum.eigenvalues[:n_components],
-        spectrum=solved.spectrum.eigenvalues,
+        eigenvalues=solved.spectrum.eigenvalues,
+        spectrum=solved.all_eigenvalues,
         landmark_indices=rows,
         landmark_embedding=fit.landmark_embedding(shown, n_threads),
         multiplicities=landmarks.multiplicities,
@@ -164,12 +170,22 @@ def _over_landmarks(
         ),
         embedding=embedded.embedding,
         labels=embedded.labels,
+        groups=_group_of_each(chosen),
         distillation=fit.step if isinstance(fit.step, Distillation) else None,
         certificate=certificate,
         solution=kept.solution if recipe.extension.learns_from_reference else None,
     )
     reference = sample_reference(data.members, data.member_weights, landmarks, data.n_features)
     return Fit(_diagnosed(recipe, data, fitted, judged, seeds), judged.resampled, reference)
+
+
+def _group_of_each(chosen: Chosen) -> NDArray[np.intp] | None:
+    """Return the group of each row, -1 for those that took no part; None where all are one group."""
+    if chosen.groups is None or chosen.data.sampled_rows is not None:
+        return None
+    groups = np.full(len(chosen.data.points), -1, dtype=np.intp)
+    groups[chosen.data.used] = chosen.groups
+    return groups
 
 
 def _calibration_rows(recipe: Recipe, chosen: Chosen, seeds: Seeds) -> CalibrationRows | None:
@@ -201,7 +217,7 @@ def _on_everything(everything: Data, sample: Data, fit: LandmarkFit) -> tuple[Da
     places = None if fit.step.moved is None else fit.embedder.landmarks
     members = cast(PointsElsewhere, data.members)
     landmarks = members.assigned(indices, places)
-    radii = np.maximum(landmarks.squared_radii, fit.embedder.epsilon)
+    radii = np.maximum(landmarks.squared_radii, fit.embedder.squared_radii)
     return data, replace(fit, landmarks=landmarks, embedder=replace(fit.embedder, squared_radii=radii))
 
 
@@ -250,23 +266,26 @@ def _diagnosed(recipe: Recipe, data: Data, fitted: FittedMap, judged: Judged, se
     if warning is not None:
         warn(warning)
     sampling = judged.sampling
+    if sampling is not None and fitted.eigenvalues is not None and fitted.spectrum is not None:
+        sampling = sampling.of_map(fitted.eigenvalues, fitted.spectrum)
     return replace(
         fitted,
         diagnosis=diagnosis,
         embedder=_calibrated_by_others(recipe, data, fitted.embedder, seeds),
-        sampling=None if sampling is None else sampling.around(fitted.spectrum),
+        sampling=sampling,
     )
 
 
 def _calibrated_by_others(recipe: Recipe, data: Data, embedder: Embedder, seeds: Seeds) -> Embedder:
-    """Return the embedder with a calibration where all points are landmarks: each is compared with the others."""
+    """Return the embedder with a calibration if all members are landmarks: each is compared with the others."""
     settings = recipe.settings
-    is_every = data.uses_all and embedder.n_landmarks == len(data.points)
+    is_every = embedder.n_landmarks == len(data.members)
     # Distances are kept to try other settings, each of which would compute this again.
     if embedder.calibration is not None or settings.keep_distances or not (settings.calibration and is_every):
         return embedder
-    rng, points = np.random.default_rng(seeds.calibrate), data.points.brought(MOST_BLOCKED)
-    time = memory_of(data.metric, points, data.origin.files, rng, settings.n_threads)
+    rng, points = np.random.default_rng(seeds.calibrate), data.members.brought(MOST_BLOCKED)
+    files = None if data.origin.files is None else data.origin.files[data.used]
+    time = memory_of(data.metric, points, files, rng, settings.n_threads)
     known = data.known_times(None)
     calibration = calibrate_by_others(
         data.metric,
@@ -278,6 +297,14 @@ def _calibrated_by_others(recipe: Recipe, data: Data, embedder: Embedder, seeds:
         settings.n_threads,
     )
     return replace(embedder, calibration=calibration)
+
+
+def _listed(sizes: NDArray[np.intp]) -> str:
+    """Return numbers in words: "2,480, 1,480 and 40"; of many the largest."""
+    shown = [f"{size:,}" for size in sizes[:MOST_LISTED].tolist()]
+    if len(sizes) > MOST_LISTED:
+        return f"{', '.join(shown)}, ..."
+    return f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def warn_about_walk(whole: Data, chosen: Chosen, refusals: list[Refused]) -> None:
@@ -297,6 +324,17 @@ def warn_about_walk(whole: Data, chosen: Chosen, refusals: list[Refused]) -> Non
             BandwidthWarning(
                 f"at the default bandwidth (epsilon = {rule_epsilon:.6g}) {trouble}; using epsilon = {epsilon:.6g}, "
                 f"which connects them but resolves less detail. {remedy} to see finer structure"
+            )
+        )
+    if chosen.groups is not None:
+        sizes = np.bincount(chosen.groups)
+        item = "frames" if whole.metric.takes_frames else "points"
+        warn(
+            DisconnectedWarning(
+                f"{len(sizes)} groups without a transition between them: {_listed(sizes)} {item}. The first "
+                f"{'coordinate tells' if len(sizes) == 2 else f'{len(sizes) - 1} coordinates tell'} them apart, and "
+                "groups_ has the group of each point. Rates between them cannot be estimated: sample transitions, or "
+                "fit each group separately to see more of its structure"
             )
         )
     left_out = whole.used[chosen.data.weights[whole.used] == 0]

@@ -1,4 +1,4 @@
-"""How many coordinates a map keeps: as many as were asked for, or those before the gap that resampling confirms."""
+"""Which coordinates a map keeps: as many as were asked for, or those that its states and resampling confirm."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from ldmaps.fit.recipe import MOST_BLOCKED, Recipe
 from ldmaps.fit.resample import ResampledMap, coarse_walk, resampled_landmarks, resampled_points
 from ldmaps.fit.solve import SolvedMap
 from ldmaps.progress import stage
-from ldmaps.quality.sampling import Sampling, coordinates_kept
+from ldmaps.validation.coordinate_choice import coordinates_kept
+from ldmaps.validation.sampling import Sampling
 
 
 @dataclass(frozen=True)
@@ -64,14 +65,14 @@ def keep_coordinates(recipe: Recipe, solved: SolvedMap, judged: Judged) -> Solve
     values, dtype = solved.spectrum.eigenvalues, solved.points.dtype
     n_components = recipe.settings.n_components
     if n_components != "gap":
-        count = int(n_components)
+        modes = np.arange(min(int(n_components), len(values)))
     elif judged.sampling is None:
-        count = spectral_gap(values)
+        modes = np.arange(spectral_gap(values))
     else:
-        count = coordinates_kept(values, judged.sampling)
-    kept = solved.leading(count)
+        modes = coordinates_kept(values, judged.sampling)
+    kept = solved.taking(modes)
     kept = replace(kept, solution=kept.solution.settled())
-    warn_of_standstill(solved.spectrum, solved.multiplicities, dtype)
+    warn_of_standstill(solved.spectrum, solved.multiplicities, dtype, n_groups=solved.walk.n_groups)
     check_extensible(kept.spectrum.eigenvalues, dtype)
     check_time(kept.spectrum.eigenvalues, solved.walk.time)
     return kept

@@ -16,10 +16,11 @@ from ldmaps.inputs.opening import as_source
 from ldmaps.landmarks import Landmarks
 from ldmaps.metrics import Metric
 from ldmaps.metrics.base import Points
-from ldmaps.metrics.scaled import least_range
+from ldmaps.metrics.local_scales import LocalPoints, LocalScales
+from ldmaps.metrics.standardized import least_range
 from ldmaps.point_faults import check_real
-from ldmaps.quality.sampling import Order
 from ldmaps.time_units import time_unit
+from ldmaps.validation.sampling import Order
 
 #: Bounds of the largest weight, and of the smallest relative to it: products of weights and coordinates must be
 #: numbers, in single precision too.
@@ -113,6 +114,11 @@ class Data:
         weights = np.array(self.weights)
         weights[self.rows_of(members)] = 0.0
         return replace(self, weights=weights)
+
+    def with_local_scales(self, factors: NDArray[np.float64]) -> Data:
+        """Return the data with distances in local units, given the factor of each row."""
+        points = LocalPoints(self.points, factors)
+        return replace(self, metric=LocalScales(self.metric), points=points)
 
     def some(self, rows: NDArray[np.intp]) -> Data:
         """Return some of the rows, brought to this process where they are elsewhere."""

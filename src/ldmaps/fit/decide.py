@@ -2,49 +2,56 @@
 
     rule ──► ε ──► examine the walk ──► Whole                           settled
                         │  ▲  ▲
-                        │  │  └──────── Apart, and few: leave them out
-                        │  └─────────── Groups, or too many apart: raise ε, then find the smallest that will do
+                        │  │  └──────── Apart, few and no state: leave them out
+                        │  └─────────── Groups, states or too many apart: keep them, at a bandwidth of their own
                         └─────────────► Groups, with an ε that the user gave: an error
 
-Only the rule "bulk" leaves points out or raises ε: its ε is that of a typical point. Landmarks by k-medoids do not
-depend on ε, and distances that were stored stay what they are, so examining another ε computes hardly any.
+Only the rules "bulk" and "local" leave points out or keep states (:mod:`ldmaps.fit.states`): their ε is that of a
+typical point. Where points cannot have a bandwidth of their own, or too many lie apart even so, ε is raised, and the
+smallest that will do is found. Landmarks by k-medoids do not depend on ε, and distances that were stored stay what they
+are, so examining another ε computes hardly any.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.diffusion.bandwidth import Bandwidth
+from ldmaps.diffusion.pairwise import nearest
 from ldmaps.diffusion.solver_choice import sparse_squares
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS
-from ldmaps.diffusion.walk import Groups, Walk, is_connected
-from ldmaps.fit.certify import HeldOut, hold_out
+from ldmaps.diffusion.walk import FEWEST_POINTS, Groups, Walk, is_connected, stored_spanning_tree
 from ldmaps.fit.data import Data
 from ldmaps.fit.examine import Apart, Finding, Whole, examine_landmarks, examine_modes, examine_points
 from ldmaps.fit.ground import (
     Ground,
     choose_basis,
     find_bandwidth,
+    keep_states,
     lay_ground,
     n_eigenvalues,
     solve_basis,
     stored_squares,
 )
+from ldmaps.fit.hold_out import HeldOut, TooFewIndependent, hold_out, memory_of_rows
 from ldmaps.fit.recipe import Recipe, sized_selector
 from ldmaps.fit.reference import solver_for
 from ldmaps.fit.resample import MOST_RESAMPLED, CoarseWalk, coarse_walk
 from ldmaps.fit.select import CalibrationRows, Selection, select
 from ldmaps.fit.settings import Seeds
 from ldmaps.fit.solve import SolvedMap, eigenvalues_for, solve
+from ldmaps.fit.states import holds_state, smallest_state
 from ldmaps.metrics.base import squared_matrix
 from ldmaps.progress import stage
 
 #: Hops of so many √ε join large groups when ε is raised for them.
 JOINED_HOP = 3.0
+#: Points that lie apart, and others, that are compared at most to see whether the former are a state.
+MOST_COMPARED = 1000
 #: Most points that are left out, as a share of all (one in any case).
 MOST_LEFT_OUT = 0.05
 #: What ε is raised by at first, and more each time after; how closely the smallest that does is then found, so that
@@ -69,6 +76,7 @@ class Chosen:
     coarse: CoarseWalk | None = None  # a walk over few points that stands for that over all
     raised_from: float | None = None  # the rule's ε, where that left the data in pieces
     held: HeldOut | None = None  # members that a tolerance holds out
+    groups: NDArray[np.intp] | None = None  # (n,): which group each member is in, where no hop joins all
     all_squared: NDArray[Any] | None = None  # d² between all members, those left out too, where they are kept
 
     @property
@@ -114,13 +122,24 @@ def decide_walk(
         eigenvalues_for(recipe.settings.n_components, len(landmarks.landmarks.indices), extra=0)
         return replace(chosen, landmarks=landmarks)
     if recipe.kind == "tolerance":
-        return replace(chosen, held=hold_out(len(chosen.data.members), np.random.default_rng(seeds.certify)))
+        calibrating, certifying = map(np.random.default_rng, (seeds.calibrate, seeds.certify))
+        memory = memory_of_rows(chosen.data, calibrating, recipe.settings.n_threads)
+        held = hold_out(len(chosen.data.members), memory, certifying)
+        if isinstance(held, TooFewIndependent):
+            raise held.error(float(cast(float, recipe.settings.tolerance)))
+        return replace(chosen, held=held)
     return replace(chosen, all_squared=ground.squared) if recipe.settings.keep_distances else chosen
 
 
 def _settled_or_raised(ground: Ground, bandwidth: Bandwidth, seeds: Seeds) -> Chosen:
     """Return what is settled at the rule's ε, or at hardly more than the smallest larger one at which anything is."""
     chosen = settle(ground, bandwidth, seeds)
+    if isinstance(chosen, Chosen) and not _leaves_out_state(ground, chosen):
+        return chosen
+    if not ground.keeps_states and len(ground.data.members) >= FEWEST_POINTS:
+        with_states = settle(keep_states(ground, bandwidth.epsilon), bandwidth, seeds)
+        if isinstance(with_states, Chosen):
+            return with_states
     if isinstance(chosen, Chosen):
         return chosen
     found: Chosen | None = None
@@ -153,16 +172,16 @@ def settle(ground: Ground, bandwidth: Bandwidth, seeds: Seeds) -> Chosen | Group
         walk = ground.walk(epsilon)
         chosen = _prepared(ground, walk, bandwidth, seeds)
         ground = replace(ground, basis=chosen.basis, calibration=chosen.calibration)
-        finding = _examined(chosen, may_leave_out=recipe.leaves_out)
+        finding = _examined(chosen, may_leave_out=recipe.leaves_out, keeps_states=ground.keeps_states)
         if isinstance(finding, Whole) and recipe.leaves_out:
             chosen, finding = _solved_and_examined(recipe, chosen)
         if isinstance(finding, Whole):
-            return chosen
+            return _with_groups(chosen) if ground.keeps_states else chosen
         if isinstance(finding, Groups):
             return finding
         if n_whole - len(ground.data.members) + len(finding.members) > most:
             # A larger ε may help, until hops of √ε join all points; from then on the fit warns of what carries it.
-            helps = finding.are_out_of_reach or not _is_joined(chosen)
+            helps = finding.are_out_of_reach or not (ground.keeps_states or _is_joined(chosen))
             return TooManyApart(epsilon) if helps else chosen
         ground = ground.without(walk, finding)
 
@@ -192,18 +211,67 @@ def _prepared(ground: Ground, walk: Walk, bandwidth: Bandwidth, seeds: Seeds) ->
     )
 
 
-def _examined(chosen: Chosen, *, may_leave_out: bool) -> Finding:
+def _leaves_out_state(ground: Ground, chosen: Chosen) -> bool:
+    """Say whether some of the points that are left out belong together by their own density."""
+    data, walk = ground.data, chosen.walk
+    left_out = np.flatnonzero(chosen.data.weights[data.used] == 0)
+    weights = data.member_weights
+    smallest = smallest_state(len(weights), float(weights.sum()))
+    if ground.keeps_states or not data.points.are_here or weights[left_out].sum() < smallest:
+        return False
+    some = left_out[:: -(-len(left_out) // MOST_COMPARED)]
+    masses = weights[some] * (weights[left_out].sum() / weights[some].sum())
+    apart = data.members.take(some)
+    others = walk.points.take(np.arange(0, len(walk.points), -(-len(walk.points) // MOST_COMPARED)))
+    squared = squared_matrix(walk.metric, apart, n_threads=walk.n_threads)
+    to_others = nearest(walk.metric, apart, others, walk.n_threads)[1]
+    return holds_state(squared, masses, to_others, smallest)
+
+
+def _with_groups(chosen: Chosen) -> Chosen:
+    """Return the same with the group of each member, where no hop joins all."""
+    groups = _groups(chosen)
+    if groups is None:
+        return chosen
+    walk, solved = replace(chosen.walk, n_groups=int(groups.max()) + 1), chosen.solved
+    return replace(
+        chosen, groups=groups, walk=walk, solved=None if solved is None else replace(solved, walk=walk)
+    )
+
+
+def _groups(chosen: Chosen) -> NDArray[np.intp] | None:
+    """Return the group of each member, the heaviest first, where no hop joins all; None if the walk is one."""
+    walk, basis = chosen.walk, chosen.basis
+    hop, cells = JOINED_HOP**2 * walk.epsilon, None
+    if basis is not None:
+        squared, cells = basis.distances(walk), basis.landmarks.cells_of(np.arange(len(walk.points)))
+    elif chosen.coarse is None:
+        squared = chosen.squared
+    else:
+        squared = squared_matrix(walk.metric, chosen.coarse.walk.points, n_threads=walk.n_threads)
+        cells = chosen.coarse.cells
+    if is_connected(squared, hop):
+        return None
+    groups = stored_spanning_tree(np.asarray(squared, dtype=np.float64)).components(hop)
+    groups = groups if cells is None else groups[cells]
+    order = np.argsort(-np.bincount(groups, weights=walk.weights), kind="stable")
+    return np.asarray(np.argsort(order)[groups], dtype=np.intp)
+
+
+def _examined(chosen: Chosen, *, may_leave_out: bool, keeps_states: bool) -> Finding:
     """Say whether hops of the walk reach all points."""
     walk, basis = chosen.walk, chosen.basis
     if basis is not None:
         squared = basis.distances(walk)
-        return examine_landmarks(walk, basis.landmarks, squared, may_leave_out=may_leave_out)
+        return examine_landmarks(
+            walk, basis.landmarks, squared, may_leave_out=may_leave_out, keeps_states=keeps_states
+        )
     if chosen.bandwidth.tree is not None:  # by which ε was found
         return Whole()
     if chosen.squared is not None:
-        return examine_points(walk, chosen.squared, may_leave_out=may_leave_out)
+        return examine_points(walk, chosen.squared, may_leave_out=may_leave_out, keeps_states=keeps_states)
     with stage("connectivity", len(walk.points)):
-        return examine_points(walk, None, may_leave_out=may_leave_out)
+        return examine_points(walk, None, may_leave_out=may_leave_out, keeps_states=keeps_states)
 
 
 def _solved_and_examined(recipe: Recipe, chosen: Chosen) -> tuple[Chosen, Whole | Apart]:
@@ -243,7 +311,8 @@ def wider_bandwidth(recipe: Recipe, chosen: Chosen, seeds: Seeds) -> Bandwidth |
     With few points, those between basins have hardly a neighbour within √ε of the rule "bulk", and no other point
     predicts them.
     """
-    if not recipe.leaves_out or chosen.bandwidth.rule == "connected":
+    has_own_scales = chosen.groups is not None or chosen.data.metric.has_local_scales
+    if not recipe.leaves_out or has_own_scales or chosen.bandwidth.rule == "connected":
         return None
     wide = find_bandwidth("connected", recipe, chosen.data, seeds)
     return wide if wide.epsilon > chosen.bandwidth.epsilon else None

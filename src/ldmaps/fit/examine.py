@@ -5,7 +5,8 @@
     Groups   larger groups, which no hop joins (:class:`ldmaps.diffusion.walk.Groups`)
 
 The rule "bulk" looks for all three: its ε is that of a typical point, and a few others may be out of reach. With any
-other ε only groups matter.
+other ε only groups matter. Where states are kept (:mod:`ldmaps.fit.states`), groups belong to the walk, and only points
+that are no state of their own lie apart.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ from ldmaps.diffusion.walk import (
     landmark_groups,
     stored_spanning_tree,
 )
+from ldmaps.fit.states import smallest_state
 from ldmaps.landmarks import Landmarks
-from ldmaps.quality.diagnosis import handfuls
+from ldmaps.validation.diagnosis import handfuls
 
 
 @dataclass(frozen=True)
@@ -55,27 +57,38 @@ class Apart:
 Finding = Whole | Apart | Groups
 
 
-def examine_points(walk: Walk, squared: Any, *, may_leave_out: bool) -> Finding:
+def examine_points(walk: Walk, squared: Any, *, may_leave_out: bool, keeps_states: bool = False) -> Finding:
     """Say whether hops join all points of a walk, by their d² (stored or sparse) where these are known."""
     tree = disconnected_tree(walk, squared, BULK_HOP if may_leave_out else REACH)
     if tree is None:
         return Whole()
+    n_points = len(walk.points)
     if may_leave_out:
-        apart = in_small_groups(tree, walk.weights, walk.epsilon, len(walk.points), hop=BULK_HOP)
+        smallest = smallest_state(n_points, float(walk.weights.sum())) if keeps_states else None
+        apart = in_small_groups(tree, walk.weights, walk.epsilon, n_points, hop=BULK_HOP, smallest=smallest)
         if len(apart):
             return Apart(apart)
+    if keeps_states:
+        return Whole()
     return groups_in(tree, walk.epsilon) or Whole()
 
 
 def examine_landmarks(
-    walk: Walk, landmarks: Landmarks, squared: NDArray[Any], *, may_leave_out: bool
+    walk: Walk,
+    landmarks: Landmarks,
+    squared: NDArray[Any],
+    *,
+    may_leave_out: bool,
+    keeps_states: bool = False,
 ) -> Finding:
     """Say whether hops join the landmarks of a walk, given the d² between these, and all points to their landmarks."""
     if may_leave_out:
         if not is_connected(squared, BULK_LANDMARK_HOP**2 * walk.epsilon):
             tree = stored_spanning_tree(np.asarray(squared, dtype=np.float64))
+            masses, n_points = landmarks.multiplicities, len(walk.points)
+            smallest = smallest_state(n_points, float(masses.sum())) if keeps_states else None
             apart = in_small_groups(
-                tree, landmarks.multiplicities, walk.epsilon, len(walk.points), hop=BULK_LANDMARK_HOP
+                tree, masses, walk.epsilon, n_points, hop=BULK_LANDMARK_HOP, smallest=smallest
             )
             if len(apart):
                 return _cells_apart(landmarks, apart)
@@ -84,6 +97,8 @@ def examine_landmarks(
             far = landmarks.beyond(farthest)
             if 0 < len(far) <= SMALL_GROUP * len(walk.points):  # of more, the landmarks are too few
                 return Apart(far)
+    if keeps_states:
+        return Whole()
     groups = landmark_groups(
         squared, landmarks.squared_radii, walk.epsilon, obeys_triangle=walk.metric.is_true_metric
     )

@@ -49,7 +49,7 @@ def fit_map(data: Data, settings: FitSettings, squared: NDArray[Any] | None = No
         online = online_step(recipe, chosen, kept, refusals, seeds)
         if not isinstance(online, Refused):
             warn_about_walk(whole, chosen, refusals)
-            return assemble(recipe, everything, whole, chosen, solved, kept, online, judged, seeds)
+            return assemble(recipe, everything, whole, chosen, kept, online, judged, seeds)
         refusals.append(online)
         data, bandwidth = chosen.data, wider_bandwidth(recipe, chosen, seeds)
         if bandwidth is None:

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from ldmaps.diffusion.bandwidth import Bandwidth
 from ldmaps.extension import Distillation, Embedder
 from ldmaps.fit.certify import Certificate
+from ldmaps.fit.function_record import FunctionRecord
 from ldmaps.metrics.base import Points
-from ldmaps.quality.diagnosis import Diagnosis
+from ldmaps.validation.diagnosis import Diagnosis
 
 if TYPE_CHECKING:
-    from ldmaps.quality.sampling import Sampling
+    from ldmaps.validation.sampling import Sampling
 
 #: Most training points that are remembered; of more, every so-many-th and the landmarks.
 MAX_RECORDED = 100_000
@@ -37,11 +38,11 @@ class Solution:
     #: be said
     error_bound: NDArray[np.float64] | None = None
 
-    def leading(self, n_components: int) -> Solution:
-        """Return the same of the first coordinates alone."""
+    def taking(self, modes: NDArray[np.intp]) -> Solution:
+        """Return the same of some modes alone."""
         if self.error_bound is None:
             return self
-        return replace(self, error_bound=self.error_bound[:n_components])
+        return replace(self, error_bound=self.error_bound[modes])
 
     def settled(self) -> Solution:
         """Return the same for coordinates that will not change: there is a bound only if all of them have one."""
@@ -89,8 +90,10 @@ class FittedMap:
 
     embedder: Embedder  # the frozen part that embeds
     bandwidth: Bandwidth  # how ε was found
-    eigenvalues: NDArray[np.float64]  # (k,): those of the coordinates
-    spectrum: NDArray[np.float64]  # all non-trivial eigenvalues that were computed
+    eigenvalues: (
+        NDArray[np.float64] | None
+    )  # (k,): those of the coordinates; None where they are no eigenvectors
+    spectrum: NDArray[np.float64] | None  # all non-trivial eigenvalues that were computed
     #: (M,): which training points are landmarks, or stand for those that were moved
     landmark_indices: NDArray[np.intp]
     landmark_embedding: NDArray[Any]  # (M, k): their coordinates
@@ -108,6 +111,9 @@ class FittedMap:
     embedding: NDArray[Any] | None = None
     #: (N,): which landmark each training point belongs to; not kept in files
     labels: NDArray[np.intp] | None = None
+    #: (N,): which group each training point is in, the largest being 0, where the data fall into groups without a
+    #: transition between them; -1 for points that took no part. None where they are one. Not kept in files
+    groups: NDArray[np.intp] | None = None
     distillation: Distillation | None = None  # how the online step was chosen; not kept in files
     certificate: Certificate | None = None  # what a tolerance promises
     absorption: Any = None  # what absorbing did; not kept in files
@@ -116,6 +122,9 @@ class FittedMap:
     #: how the exact map, or the one distilled from, was solved; None with Nyström over landmarks
     solution: Solution | None = None
     sampling: Sampling | None = None  # what resampling the training points says; None until asked for
+    record: FunctionRecord | None = (
+        None  # what the coordinates are, where they are functions learned on another map
+    )
 
     @property
     def landmark_points(self) -> Points:

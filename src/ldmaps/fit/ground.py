@@ -8,10 +8,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.diffusion.bandwidth import Bandwidth, choose_bandwidth, leave_out_outliers
+from ldmaps.diffusion.bandwidth import Bandwidth, choose_bandwidth, leave_out_outliers, local_bandwidths
+from ldmaps.diffusion.pairwise import local_factors
 from ldmaps.diffusion.solver_choice import check_memory, near_fraction, sparse_bytes, stored_bytes
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS
 from ldmaps.diffusion.walk import Walk
+from ldmaps.errors import InvalidInputError, Named
 from ldmaps.fit.data import Data
 from ldmaps.fit.examine import Apart
 from ldmaps.fit.recipe import Recipe, sized_selector
@@ -22,11 +24,13 @@ from ldmaps.fit.reference import (
     fits_in_passes,
     solver_for,
 )
+from ldmaps.fit.resample import coarse_walk
 from ldmaps.fit.select import CalibrationRows, Selection, calibration_is_worth_it, select
 from ldmaps.fit.settings import Seeds
 from ldmaps.fit.solve import SolvedMap, eigenvalues_for, solve
+from ldmaps.fit.states import own_bandwidths, smallest_state
 from ldmaps.landmarks import KMedoids
-from ldmaps.landmarks.base import PointsElsewhere
+from ldmaps.landmarks.base import PointsElsewhere, assign
 from ldmaps.metrics.base import squared_matrix
 from ldmaps.metrics.precomputed import StoredPoints, StoredSquares
 from ldmaps.progress import stage
@@ -42,6 +46,7 @@ class Ground:
     squared: NDArray[Any] | None = None  # d² between all members, where they are stored
     basis: Selection | None = None  # landmarks that the walk is solved over, where these do not depend on ε
     calibration: CalibrationRows | None = None
+    keeps_states: bool = False  # whether groups that no hop joins belong to the walk
 
     def walk(self, epsilon: float) -> Walk:
         """Return the walk over all members."""
@@ -70,6 +75,74 @@ class Ground:
         return replace(ground, squared=squared, basis=basis)
 
 
+def keep_states(ground: Ground, epsilon: float) -> Ground:
+    """Return the same with groups as parts of the walk, and a bandwidth of their own for sparse ones.
+
+    The bandwidth of the largest group stays ε, and so does that of points as dense as these.
+    """
+    walk, data = ground.walk(epsilon), ground.data
+    landmarks = coarse_walk(walk).landmarks if ground.basis is None else ground.basis.landmarks
+    if landmarks is None:
+        indices, masses, spreads = np.arange(len(walk.points)), walk.weights, np.zeros(len(walk.points))
+    else:
+        indices, masses, spreads = landmarks.indices, landmarks.multiplicities, landmarks.mean_squares
+    nodes = walk.points.take(indices)
+    squared = squared_matrix(walk.metric, nodes, n_threads=walk.n_threads)
+    smallest = smallest_state(len(walk.points), float(masses.sum()))
+    bandwidths = own_bandwidths(squared, masses, spreads, epsilon, smallest)
+    ground = replace(ground, keeps_states=True)
+    if not can_have_local_scales(data) or bool((bandwidths == epsilon).all()):
+        return ground
+    return _scaled(ground, indices, np.sqrt(epsilon / bandwidths), epsilon)
+
+
+def can_have_local_scales(data: Data) -> bool:
+    """Say whether points may have bandwidths of their own: if all are here, and a file can describe their metric."""
+    return data.points.are_here and data.sampled_rows is None and data.metric.fits_into_file
+
+
+def _scaled(
+    ground: Ground, indices: NDArray[np.intp], factors: NDArray[np.float64], epsilon: float
+) -> Ground:
+    """Return the same with distances in local units, given the factors of some members."""
+    data, n_threads = ground.data, ground.recipe.settings.n_threads
+    nodes = data.members.take(indices)
+    all_factors = local_factors(data.metric, data.points, nodes, factors, n_threads)
+    all_factors[data.rows_of(indices)] = factors
+    own = all_factors[data.used]
+    squared = None if ground.squared is None else scaled_squares(ground.squared, own)
+    scaled = replace(ground, data=data.with_local_scales(all_factors), squared=squared)
+    if ground.basis is None:
+        return scaled
+    walk = scaled.walk(epsilon)
+    basis = Selection(assign(walk, ground.basis.landmarks.indices))
+    return replace(scaled, basis=basis.measured(walk))
+
+
+def scaled_squares(squared: NDArray[Any], factors: NDArray[np.float64]) -> NDArray[Any]:
+    """Return stored d² of all pairs in local units."""
+    narrow = factors.astype(squared.dtype)
+    scaled = np.outer(narrow, narrow)
+    scaled *= squared
+    return scaled
+
+
+def _scale_locally(ground: Ground, epsilon: float) -> Ground:
+    """Return the same with a bandwidth of its own for each point: the rule "local"."""
+    data, settings = ground.data, ground.recipe.settings
+    if not can_have_local_scales(data):
+        raise InvalidInputError(
+            Named("epsilon", "local"),
+            " needs all points in this process, and a metric that is not a Python function; pass an array of up to "
+            "some hundred thousand points, or use ",
+            Named("epsilon", "bulk"),
+        )
+    indices, bandwidths = local_bandwidths(data.metric, data.members, data.member_weights, settings.n_threads)
+    indices, first = np.unique(indices, return_index=True)
+    ground = _scaled(ground, indices, np.sqrt(epsilon / bandwidths[first]), epsilon)
+    return replace(ground, keeps_states=True)
+
+
 def lay_ground(
     recipe: Recipe,
     data: Data,
@@ -87,6 +160,9 @@ def lay_ground(
         with stage("bandwidth", len(data.members)):
             bandwidth = find_bandwidth(rule, recipe, data, seeds, squared)
     ground = Ground(recipe, data, solver, squared, calibration=calibration)
+    if rule == "local":
+        ground = _scale_locally(ground, bandwidth.epsilon)
+        data = ground.data
     if solver == "sparse":
         _check_sparse(recipe, data, bandwidth.epsilon, seeds)
     elif solver == "auto":
@@ -96,7 +172,7 @@ def lay_ground(
             solver_for(walk, count, recipe.settings.limits.memory, np.random.default_rng(seeds.solve))
             == "stored"
         ):
-            ground = replace(ground, solver="stored", squared=stored_squares(recipe, data))
+            ground = replace(ground, solver="stored", squared=stored_squares(recipe, ground.data))
     if solver == "landmarks" and not (recipe.selector and recipe.selector.depends_on_epsilon):
         walk = ground.walk(bandwidth.epsilon)
         basis, calibration = choose_basis(recipe, data, walk, calibration, seeds)

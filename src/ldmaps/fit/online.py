@@ -10,15 +10,16 @@ from typing import cast
 import numpy as np
 
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS
-from ldmaps.fit.certify import Certificate, HeldOut, Refused
+from ldmaps.fit.certify import Certificate, Refused
 from ldmaps.fit.decide import Chosen
+from ldmaps.fit.hold_out import HeldOut
 from ldmaps.fit.landmark_fit import LandmarkFit
 from ldmaps.fit.recipe import Recipe, sized_selector
 from ldmaps.fit.search import ToleranceSearch
 from ldmaps.fit.select import Selection
 from ldmaps.fit.settings import Seeds
 from ldmaps.fit.solve import SolvedMap, eigenvalues_for
-from ldmaps.landmarks import Given
+from ldmaps.landmarks import FixedLandmarks
 from ldmaps.progress import stage
 
 
@@ -46,7 +47,7 @@ def online_step(
         return _within_tolerance(recipe, chosen, teacher, n_tried, seeds)
     landmarks, walk = cast(Selection, chosen.landmarks).landmarks, chosen.walk
     is_taught, every = recipe.is_taught, np.arange(len(walk.points))
-    may_move = not isinstance(recipe.selector, Given)  # those that the user names stay
+    may_move = not isinstance(recipe.selector, FixedLandmarks)  # those that the user names stay
     with stage("distillation", unit="") if is_taught else nullcontext():
         step = recipe.extension.fit(
             teacher, landmarks, every, np.random.default_rng(seeds.step), may_move=may_move

@@ -20,7 +20,7 @@ from ldmaps.extension import Extension, resolve_extension
 from ldmaps.extension.calibration import FEWEST_HELD
 from ldmaps.fit.data import Data
 from ldmaps.fit.settings import FitSettings
-from ldmaps.landmarks import Given, LandmarkSelector, resolve_selector
+from ldmaps.landmarks import FixedLandmarks, LandmarkSelector, resolve_selector
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS
 from ldmaps.metrics.base import Metric
 
@@ -57,7 +57,9 @@ class Recipe:
     brings_all_here: bool  # whether data in blocks are brought to this process first
     needs_resampling: bool  # whether resampling decides the number of coordinates
     most_gathered: int  # points in blocks that are brought to this process at most
-    leaves_out: bool  # whether points that lie apart are left out, and ε raised for groups: the rule "bulk"
+    leaves_out: (
+        bool  # whether points that lie apart are left out, and states kept: the rules "bulk" and "local"
+    )
     is_taught: bool  # whether landmarks learn from a map of (nearly) all points
 
     def __str__(self) -> str:
@@ -94,7 +96,7 @@ _KINDS = {
 
 def choose_recipe(settings: FitSettings, data: Data) -> Recipe:
     """Decide how a map is fitted, or raise where settings contradict each other or the data."""
-    needs_resampling, leaves_out = settings.n_components == "gap", settings.epsilon == "bulk"
+    needs_resampling, leaves_out = settings.n_components == "gap", settings.epsilon in ("bulk", "local")
     n_members = len(data.members)
     if settings.is_exact:
         if settings.keep_distances and settings.solver not in ("auto", "stored"):
@@ -153,7 +155,7 @@ def sized_selector(recipe: Recipe, data: Data, n_free: int) -> LandmarkSelector:
     settings, n_members = recipe.settings, len(data.members)
     default = min(DEFAULT_LANDMARKS, n_free) if n_members > DEFAULT_LANDMARKS else n_members
     selector = resolve_selector(settings.landmarks, settings.n_landmarks, default)
-    if isinstance(selector, Given) and not data.uses_all:
+    if isinstance(selector, FixedLandmarks) and not data.uses_all:
         selector = selector.among(data.used, len(data.points))
     return selector.for_any_points() if recipe.leaves_out else selector
 

@@ -15,8 +15,8 @@ from ldmaps.diffusion.walk import Walk
 from ldmaps.landmarks import KMedoids, Landmarks
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS
 from ldmaps.metrics.base import squared_matrix
-from ldmaps.quality.resampling import fitted_modes
-from ldmaps.quality.sampling import N_RESAMPLES, Order, Sampling, judge_sampling
+from ldmaps.validation.resampling import fitted_modes
+from ldmaps.validation.sampling import N_RESAMPLES, Order, Sampling, judge_sampling
 
 #: Of more landmarks than this, 400 medoids stand for all; these settle well enough in so many iterations.
 MOST_RESAMPLED, ITERATIONS = 1000, 3
@@ -54,7 +54,7 @@ class ResampledMap:
     def judge(
         self, n_resamples: int = N_RESAMPLES, blocks: str = "auto", lag: float | None = None
     ) -> Sampling:
-        """Resample; options as for :func:`~ldmaps.quality.sampling.judge_sampling`."""
+        """Resample; options as for :func:`~ldmaps.validation.sampling.judge_sampling`."""
         walk = self.walk
         squared = squared_matrix(walk.metric, walk.points, n_threads=walk.n_threads)
         kernel = np.exp(squared.astype(np.float64) / (-2.0 * walk.epsilon))

@@ -6,7 +6,7 @@ The reference has seen the held-out points, as it should: its extension to any p
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -15,19 +15,26 @@ from numpy.typing import NDArray
 from ldmaps.diffusion.walk import Walk, landmark_groups
 from ldmaps.errors import AccuracyWarning, Named
 from ldmaps.extension import Embedder, Extension, OnlineStep
-from ldmaps.fit.certify import MIN_CERTIFYING, Attempt, Certified, HeldOut, Refused, meet_tolerance
+from ldmaps.fit.certify import SHARE, Attempt, Certified, Refused, meet_tolerance
+from ldmaps.fit.confidence_bound import MIN_CERTIFYING, HeldOutErrors
+from ldmaps.fit.hold_out import HeldOut, independent_block
 from ldmaps.fit.landmark_fit import LandmarkFit
 from ldmaps.fit.select import select
 from ldmaps.fit.solve import SolvedMap, solve
 from ldmaps.landmarks import LandmarkSelector
 from ldmaps.landmarks.base import assign
-from ldmaps.quality.diagnosis import participation_ratios
-from ldmaps.quality.fidelity import zeta
 from ldmaps.settings import NamedLimit
 from ldmaps.user_warnings import warn
+from ldmaps.validation.diagnosis import participation_ratios
+from ldmaps.validation.fidelity import point_errors
 
 #: Most landmarks that a tolerance may ask for: their normal equations take half a gigabyte.
 MOST_CERTIFIED = 8000
+#: Of the points that carry a coordinate, at most this part may be among the worst, which a tolerance is not about: a
+#: state that few points visit must not be left out of the promise.
+WORST_OF_CARRYING = 0.4
+#: Fewest draws of the same number of landmarks before more of them are tried.
+MIN_DRAWS = 2
 
 
 @dataclass(frozen=True)
@@ -47,17 +54,22 @@ class ToleranceSearch:
         if unseen is not None:
             return unseen
         most = min(len(self.held.fitted) // 2, MOST_CERTIFIED)
-        fewest = min(most, max(4, self._n_components + 2))
+        fewest = min(most, max(4, len(self._modes) + 2))
         bounds = self.reference.solution.error_bound
-        return meet_tolerance(
+        found = meet_tolerance(
             self._attempt,
+            self._draws,
             tolerance,
             "exact" if self.reference.is_exact else "landmarks",
             fewest=fewest,
             most=most,
+            share=self._share,
             reference_error=0.0 if bounds is None else float(np.linalg.norm(bounds)),
             n_tried=n_tried,
         )
+        if isinstance(found, Refused):
+            return found
+        return replace(found, fit=found.fit.with_domain_for(self.held.fitted, self._unseen))
 
     def warn_if_unbounded(self, tolerance: float, n_landmarks: int) -> bool:
         """Say whether the reference's own error has no bound, so that there is no certificate; warn if so."""
@@ -80,8 +92,7 @@ class ToleranceSearch:
     def _hardly_seen(self, tolerance: float, n_tried: int) -> Refused | None:
         """Return a refusal when so few points carry a coordinate that those which certify hardly see it."""
         # Their errors then tell little about the next point of that kind, however small they are.
-        reference, n_certifying = self.reference, len(self.held.certify)
-        carrying = participation_ratios(reference.own_coordinates, reference.multiplicities, n_certifying)
+        reference, n_certifying, carrying = self.reference, len(self.held.certify), self._carrying
         fewest = int(np.argmin(carrying))
         if carrying[fewest] >= MIN_CERTIFYING:
             return None
@@ -102,28 +113,44 @@ class ToleranceSearch:
             ),
         )
 
-    def _attempt(self, n_landmarks: int) -> Attempt[LandmarkFit]:
-        """Fit a map of so many landmarks and judge it on the held-out points."""
-        rng = np.random.default_rng([self.seed, n_landmarks])
-        best: LandmarkFit | None = None
-        is_differentiable = self.reference.walk.metric.is_differentiable
-        for _ in range(self.extension.draws(n_landmarks, is_differentiable=is_differentiable)):
-            fit = self._fit(n_landmarks, rng)
-            if best is None or (fit is not None and fit.step.held_out_z < best.step.held_out_z):
-                best = fit
-        if best is None:
-            nothing = np.full(1, np.inf)
-            return Attempt(None, nothing, nothing)
-        squares, largest = self._squared_errors(best.embedder), self._largest_square(best.step)
-        search, certify = (slice(0, len(self.held.search)), slice(len(self.held.search), None))
-        counted = [self._relative_weights(part) for part in (search, certify)]
-        return Attempt(
-            best,
-            counted[0] * squares[search],
-            counted[1] * squares[certify],
-            largest * float(max(weights.max() for weights in counted)),
-            self.held.block,
+    @cached_property
+    def _carrying(self) -> NDArray[np.float64]:
+        """About how many of the points that certify carry each coordinate."""
+        reference = self.reference
+        return participation_ratios(
+            reference.own_coordinates, reference.multiplicities, len(self.held.certify)
         )
+
+    @property
+    def _share(self) -> float:
+        """Share of new points that the tolerance is about: 99 %, or more if few points carry a coordinate."""
+        carrying = float(self._carrying.min()) / len(self.held.certify)
+        return max(SHARE, 1.0 - WORST_OF_CARRYING * carrying)
+
+    def _draws(self, n_landmarks: int) -> int:
+        """Return how many draws of so many landmarks to try before more of them."""
+        is_differentiable = self.reference.walk.metric.is_differentiable
+        return max(MIN_DRAWS, self.extension.draws(n_landmarks, is_differentiable=is_differentiable))
+
+    def _attempt(self, n_landmarks: int, draw: int) -> Attempt[LandmarkFit]:
+        """Fit a map of so many landmarks and judge it on the held-out points."""
+        fit = self._fit(n_landmarks, np.random.default_rng([self.seed, n_landmarks, draw]))
+        if fit is None:
+            nothing = HeldOutErrors.independent(np.full(1, np.inf))
+            return Attempt(None, nothing, nothing)
+        squares = self._squared_errors(fit.embedder)
+        search, certify = (slice(0, len(self.held.search)), slice(len(self.held.search), None))
+        searching = self._errors(squares[search], search, self.held.block)
+        weights = self.reference.walk.weights[self._unseen[certify]]
+        # Errors that stay alike longer than rows do count as one; too few of these make one block, which has no bound.
+        block = independent_block(weights / weights.mean() * squares[certify], self.held.block)
+        certifying = self._errors(squares[certify], certify, block or len(weights))
+        return Attempt(fit, searching, certifying, self._largest_square(fit.step))
+
+    def _errors(self, squares: NDArray[np.float64], part: slice, block: int) -> HeldOutErrors:
+        """Return the errors of some of the held-out points, so many consecutive ones of which make a block."""
+        weights = self.reference.walk.weights[self._unseen[part]]
+        return HeldOutErrors(squares, weights, np.arange(len(weights)) // block)
 
     def _fit(self, n_landmarks: int, rng: np.random.Generator) -> LandmarkFit | None:
         """Fit a map of so many landmarks; None where their walk falls apart."""
@@ -135,15 +162,19 @@ class ToleranceSearch:
             return LandmarkFit.of(walk, landmarks, step, None)
         squared = selection.distances(self._fitted_walk)
         radii, is_metric = landmarks.squared_radii, walk.metric.is_true_metric
-        if landmark_groups(squared, radii, walk.epsilon, obeys_triangle=is_metric) is not None:
+        falls_apart = landmark_groups(squared, radii, walk.epsilon, obeys_triangle=is_metric) is not None
+        if falls_apart and walk.n_groups == 1:
             return None
         solved = solve(walk, self.n_eigenvalues(len(landmarks.indices)), landmarks, squared=squared.copy())
-        step = self.extension.fit(solved.leading(self._n_components), landmarks, self.held.fitted, rng)
+        solved = solved.taking(self._modes[self._modes < len(solved.spectrum.eigenvalues)])
+        step = self.extension.fit(solved, landmarks, self.held.fitted, rng)
         return LandmarkFit.of(walk, landmarks, step, solved)
 
     @property
-    def _n_components(self) -> int:
-        return len(self.reference.spectrum.eigenvalues)
+    def _modes(self) -> NDArray[np.intp]:
+        """Which modes of a walk are the coordinates."""
+        modes = self.reference.modes
+        return np.arange(len(self.reference.spectrum.eigenvalues)) if modes is None else modes
 
     @cached_property
     def _fitted_walk(self) -> Walk:
@@ -161,18 +192,13 @@ class ToleranceSearch:
     def _ranges(self) -> NDArray[np.float64]:
         return np.asarray(np.ptp(self.reference.own_coordinates, axis=0))
 
-    def _relative_weights(self, part: slice) -> NDArray[np.float64]:
-        """Return the weights of some of the held-out points, 1 on average."""
-        weights = self.reference.walk.weights[self._unseen[part]]
-        return np.asarray(weights / weights.mean())
-
     def _squared_errors(self, embedder: Embedder) -> NDArray[np.float64]:
         """Return ζ² in percent² of the held-out points, those of the search first."""
         walk = self.reference.walk
         embedded = embedder.extend(walk.points.take(self._unseen), walk.n_threads).coordinates
         # What was learned from the reference has its order and signs already.
-        aligned = self.extension.learns_from_reference
-        return zeta(self._targets, embedded, ranges=self._ranges, aligned=aligned) ** 2
+        is_matched = self.extension.learns_from_reference
+        return point_errors(self._targets, embedded, ranges=self._ranges, matched=is_matched) ** 2
 
     def _largest_square(self, step: OnlineStep) -> float:
         """Return what ζ² in percent² cannot exceed anywhere: both maps average over their coefficients."""

@@ -21,7 +21,7 @@ from ldmaps.extension.calibration import (
 from ldmaps.fit.data import Data, KnownTimes
 from ldmaps.fit.recipe import Recipe
 from ldmaps.fit.settings import Seeds
-from ldmaps.landmarks import Given, Landmarks, LandmarkSelector
+from ldmaps.landmarks import FixedLandmarks, Landmarks, LandmarkSelector
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS, assign, group_neighbours, settle
 from ldmaps.landmarks.k_medoids import sample_size
 from ldmaps.metrics.base import squared_matrix
@@ -95,7 +95,7 @@ def select(
 ) -> Selection:
     """Choose landmarks of a walk, neighbours side by side; of the points that are ``held`` out none becomes one."""
     with stage("landmarks", unit=""):
-        if isinstance(selector, Given):  # there is nothing to choose, and their order is kept
+        if isinstance(selector, FixedLandmarks):  # there is nothing to choose, and their order is kept
             return Selection(selector.select(walk, rng))
         landmarks = selector.select(walk, rng) if held is None else _among_others(selector, walk, rng, held)
         if len(landmarks.indices) == len(walk.points):  # all points stay as they came

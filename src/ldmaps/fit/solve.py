@@ -37,6 +37,8 @@ class SolvedMap:
     squared_radii: NDArray[np.float64]
     spectrum: Spectrum
     solution: Solution = field(default_factory=lambda: Solution("stored"))
+    whole: SolvedMap | None = None  # with all modes that were computed, if these are some of them
+    modes: NDArray[np.intp] | None = None  # which of them these are
 
     @property
     def is_exact(self) -> bool:
@@ -48,11 +50,25 @@ class SolvedMap:
         """λᵗψ of the R points, of shape (R, k)."""
         return np.asarray(self.spectrum.vectors * self.spectrum.eigenvalues**self.walk.time)
 
-    def leading(self, n_components: int) -> SolvedMap:
-        """Return the map into the first ``n_components`` coordinates alone."""
+    @property
+    def all_eigenvalues(self) -> NDArray[np.float64]:
+        """All non-trivial eigenvalues of the walk that were computed, largest first."""
+        return (self if self.whole is None else self.whole).spectrum.eigenvalues
+
+    def taking(self, modes: NDArray[np.intp]) -> SolvedMap:
+        """Return the map into some modes alone, as coordinates."""
         return replace(
-            self, spectrum=self.spectrum.leading(n_components), solution=self.solution.leading(n_components)
+            self,
+            spectrum=self.spectrum.taking(modes),
+            solution=self.solution.taking(modes),
+            whole=self,
+            modes=modes,
         )
+
+    def leading(self, count: int) -> SolvedMap:
+        """Return the map as if only the first modes had been computed."""
+        first = np.arange(min(count, len(self.spectrum.eigenvalues)))
+        return replace(self.taking(first), whole=None, modes=None)
 
     def embedder(self) -> Embedder:
         """Return the map's own Nyström extension."""

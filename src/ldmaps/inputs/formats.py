@@ -13,7 +13,7 @@ class Format(NamedTuple):
     name: str  # as people call it
     suffixes: tuple[str, ...]
     kind: str  # {"table", "trajectory"}: rows of numbers, or molecular frames
-    #: What reads a finished file: "text", "array", "archive", "zarr" or "parquet" for tables; "frames"
+    #: What reads a finished file: "text", "array", "archive", "zarr", "anndata" or "parquet" for tables; "frames"
     #: (mdtraj, a few frames at a time), "models" (a PDB, one model at a time), "mol2", "whole" (mdtraj loads
     #: all of it) or "mdanalysis" (a few frames at a time) for trajectories. None: it can only be streamed
     reader: str | None
@@ -33,6 +33,7 @@ FORMATS = (
     Format("NPZ", (".npz",), "table", "archive"),
     Format("Parquet", (".parquet",), "table", "parquet", written_by=("embed",)),
     Format("Zarr", (".zarr",), "table", "zarr"),
+    Format("AnnData", (".h5ad",), "table", "anndata"),
     Format("XTC", (".xtc",), "trajectory", "frames", "xtc", written_by=("frames",)),
     Format("TRR", (".trr",), "trajectory", "frames", "trr", written_by=("frames",)),
     Format("DCD", (".dcd",), "trajectory", "frames", "dcd", written_by=("frames",)),

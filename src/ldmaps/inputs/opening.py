@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ldmaps.inputs.weights import WeightTable
 
 
-def open(  # the name people look for; used as ldmaps.inputs.open
+def open_files(
     path_or_paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | Any,
     top: Any = None,
     *,
@@ -46,7 +46,7 @@ def open(  # the name people look for; used as ldmaps.inputs.open
     ----------
     path_or_paths : path, glob pattern, several of them, or an object
         Trajectories of the same atoms (xtc, trr, dcd, h5, netcdf, pdb and whatever else mdtraj or MDAnalysis
-        reads), or tables of the same columns (csv, tsv, txt, npy, npz, parquet, zarr; "-" is CSV from stdin);
+        reads), or tables of the same columns (csv, tsv, txt, npy, npz, parquet, zarr, h5ad; "-" is CSV from stdin);
         or an mdtraj Trajectory, MDAnalysis Universe or AtomGroup. A file's suffix says what it is.
     top : path or mdtraj Topology, optional
         File that names the atoms, for trajectories that hold coordinates only: PDB, GRO,
@@ -62,7 +62,7 @@ def open(  # the name people look for; used as ldmaps.inputs.open
         takes the rows as independent of each other. By default one that is called so, or that holds dates, among
         all columns that are not taken as features.
     array : str, optional
-        Which array of an npz archive to take; needed where it holds several.
+        Which array of an npz archive to take, needed where it holds several; of an h5ad file "obsm/X_pca" by default.
     stride, start, stop : int, optional
         Every ``stride``-th frame or row from ``start`` to before ``stop``, counted from 0 in each file.
     chunk : int, optional
@@ -103,9 +103,9 @@ def open(  # the name people look for; used as ldmaps.inputs.open
     Examples
     --------
     >>> import ldmaps.inputs
-    >>> source = ldmaps.inputs.open("run.xtc", top="run.pdb", select="not element H")  # doctest: +SKIP
+    >>> source = ldmaps.inputs.open_files("run.xtc", top="run.pdb", select="not element H")  # doctest: +SKIP
     >>> model = LandmarkDiffusionMap(metric="rmsd").fit(source)  # doctest: +SKIP
-    >>> table = ldmaps.inputs.open("sensors*.csv", columns=["flow", "load"])  # doctest: +SKIP
+    >>> table = ldmaps.inputs.open_files("sensors*.csv", columns=["flow", "load"])  # doctest: +SKIP
     """
     facts = model_facts or {}
     reading = Reading(facts.get("select") if select is None else select, stride, start, stop, chunk, periodic)
@@ -251,12 +251,12 @@ def as_source(X: Any, reading: Reading | None = None) -> PointSource | None:
         raise InvalidInputError(
             f"got an MDAnalysis {type(X).__name__}, which knows no atoms and reads every frame into the same memory; "
             "pass the atoms instead, and every n-th frame by stride: "
-            "ldmaps.inputs.open(u.select_atoms('protein'), stride=10)"
+            "ldmaps.inputs.open_files(u.select_atoms('protein'), stride=10)"
         )
     if _is_of(X, "anndata", "AnnData"):
         raise InvalidInputError(
-            "got an AnnData, which holds several arrays; pass the one that points should be compared by, such as "
-            "adata.obsm['X_pca'], and keep what comes of it: adata.obsm['X_ldmap'] = model.fit_transform(...)"
+            "got an AnnData, which holds several arrays; use ldmaps.anndata.diffmap(adata, use_rep='X_pca'), or pass "
+            "the array that points should be compared by, such as adata.obsm['X_pca']"
         )
     if isinstance(X, (list, tuple)) and X:
         return _listed(X, reading)
@@ -275,7 +275,7 @@ def _listed(entries: Sequence[Any], reading: Reading | None) -> PointSource | No
     if is_atom_group(entries[0]):
         raise InvalidInputError(
             f"got a list of {len(entries)} MDAnalysis objects; load the files into one Universe, "
-            "Universe(topology, [file, file]), or open them by name with ldmaps.inputs.open([file, file], top=...)"
+            "Universe(topology, [file, file]), or open them by name, ldmaps.inputs.open_files([file, file], top=...)"
         )
     if not isinstance(entries[0], np.ndarray):
         return None

@@ -19,7 +19,7 @@ Boxes = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 KEEP_HINT = (
     "or use the coordinates as they are: open the trajectory with ",
-    Named("periodic", "keep", "ldmaps.inputs.open"),
+    Named("periodic", "keep", "ldmaps.inputs.open_files"),
 )
 #: Two molecules whose centres are this far apart, in box lengths, could as well be shown in another image.
 AMBIGUOUS = 0.45

@@ -64,7 +64,7 @@ class FrameChunk:
 
 @dataclass(frozen=True)
 class Reading:
-    """Which frames or rows to read, of which atoms; the arguments of :func:`ldmaps.inputs.open`."""
+    """Which frames or rows to read, of which atoms; the arguments of :func:`ldmaps.inputs.open_files`."""
 
     select: str | None = None
     stride: int = 1
@@ -139,7 +139,7 @@ class PointSource(ABC):
     def matched(self, facts: Mapping[str, Any] | None, *, match_atoms: bool = False) -> PointSource:
         """Return the source, or one that puts its atoms into a model's order; raise when they mean something else.
 
-        ``facts`` is ``model.source_``, None checks nothing; ``match_atoms`` as in :func:`ldmaps.inputs.open`.
+        ``facts`` is ``model.source_``, None checks nothing; ``match_atoms`` as in :func:`ldmaps.inputs.open_files`.
         """
         return self
 

@@ -1,4 +1,4 @@
-"""Files of rows: their columns, and rows a few at a time; those of arrays (NPY, NPZ, Zarr) and of Parquet."""
+"""Files of rows: their columns, and rows a few at a time; those of arrays (NPY, NPZ, Zarr, AnnData) and of Parquet."""
 
 from __future__ import annotations
 
@@ -131,6 +131,8 @@ def load_array(path: str, form: Format, name: str | None) -> NDArray[Any]:
             return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
         if form.reader == "zarr":
             return _open_zarr(path, name)  # type: ignore[no-any-return]
+        if form.reader == "anndata":
+            return _open_anndata(path, name)  # type: ignore[no-any-return]
         # Looked at first, because numpy leaves a file open that is no archive, and reads one that is a .npy.
         zipfile.ZipFile(path).close()
         with np.load(path, allow_pickle=False) as archive:
@@ -158,6 +160,26 @@ def _open_zarr(path: str, name: str | None) -> Any:
             f"{path} holds a group of arrays; choose one of {names} with ", Named("array")
         )
     return opened
+
+
+def _open_anndata(path: str, name: str | None) -> Any:
+    """Return an array of cells, by default their principal components, which is read where it is sliced."""
+    h5py = needed("h5py", f"{path} is read with h5py", "pip install h5py")
+    opened = h5py.File(path, "r")
+    if name is None:
+        name = "obsm/X_pca" if "obsm/X_pca" in opened else "X"
+    found = opened.get(name)
+    if isinstance(found, h5py.Dataset):
+        return found
+    known = opened.get("obsm", {})
+    names = [f"obsm/{key}" for key in known if isinstance(known[key], h5py.Dataset)]
+    fault = f"{path} has no array {name!r}"
+    if found is not None:
+        fault = f"{path} holds {name} as a sparse matrix or a table; maps need dense rows, such as principal components"
+    opened.close()
+    if names:
+        raise InvalidInputError(f"{fault}; choose one of {', '.join(names)} with ", Named("array"))
+    raise InvalidInputError(f"{fault}; store some with scanpy.pp.pca(adata)")
 
 
 class ParquetTable(Table):

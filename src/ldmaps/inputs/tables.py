@@ -82,7 +82,7 @@ def _format(path: str) -> Format:
 
 
 class TableSource(PointSource):
-    """Rows of one or several tables; see :func:`ldmaps.inputs.open` for the arguments."""
+    """Rows of one or several tables; see :func:`ldmaps.inputs.open_files` for the arguments."""
 
     # Those of the model are taken where none are given and the tables name theirs; where it has none either, those
     # whose role is to be a feature, less ``weights``.

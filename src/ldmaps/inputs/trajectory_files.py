@@ -35,7 +35,7 @@ SEEK_STRIDE = 8
 
 
 class TrajectoryFiles(SelectedFrames):
-    """Frames from trajectory files; see :func:`ldmaps.inputs.open` for the arguments."""
+    """Frames from trajectory files; see :func:`ldmaps.inputs.open_files` for the arguments."""
 
     def __init__(self, files: Sequence[str], top: Any, reading: Reading) -> None:
         self._md = import_mdtraj()

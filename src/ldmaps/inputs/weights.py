@@ -11,12 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError, Named
-from ldmaps.inputs.column_roles import find_columns
+from ldmaps.inputs.column_roles import find_columns, moment
 from ldmaps.inputs.source import FrameChunk
 from ldmaps.inputs.tables import read_columns, read_numbers
+from ldmaps.time_units import are_dates, date_text, time_unit
 
-#: Two times, in ps, are the same within this and a millionth of themselves: files round them.
+#: Two times of frames, in ps, are the same within this and a millionth of themselves: trajectory files round them.
 SAME_TIME = 1e-3
+#: Two times of rows of a table are the same within this share of the time between weights. Not of the times themselves:
+#: a millionth of a date, which counts the seconds since 1970, is half an hour.
+SAME_TIME_OF_ROWS = 0.01
 #: Columns that say which point a row is about.
 _KEYS = ("file", "frame", "time")
 
@@ -55,7 +59,7 @@ class WeightTable:
             f"{path}:{column}" if len(columns) > 1 else path,
             values,
             None if frames is None else _finite(path, "frame", frames).astype(np.int64),
-            None if times is None else _finite(path, "time", times),
+            None if times is None else _times(path, times),
             None if files is None else np.asarray(files, dtype=str),
             kt,
         )
@@ -121,20 +125,35 @@ class WeightTable:
 
     def _rows_of_times(self, points: FrameChunk, times: NDArray[np.float64]) -> NDArray[np.intp]:
         own = np.asarray(self.times)
+        are_frames = points.frames.ndim == 3
+        tolerance = SAME_TIME + 1e-6 * np.abs(times) if are_frames else SAME_TIME_OF_ROWS * _interval(own)
         # Of rows of the same time the last counts: a restarted run writes the end of the one before again.
         order = np.argsort(own, kind="stable")
-        after = np.searchsorted(own[order], times + SAME_TIME + 1e-6 * np.abs(times), side="right") - 1
+        after = np.searchsorted(own[order], times + tolerance, side="right") - 1
         rows = order[np.maximum(after, 0)]
-        apart = np.abs(own[rows] - times) > SAME_TIME + 1e-6 * np.abs(times)
-        if apart.any():
-            bad = int(np.argmax(apart))
+        unmatched = np.abs(own[rows] - times) > tolerance
+        if unmatched.any():
+            bad = int(np.argmax(unmatched))
             nearest = own[np.argmin(np.abs(own - times[bad]))]
+            item = "frame" if are_frames else "row"
+            unit = time_unit(of_frames=are_frames)
             raise InvalidInputError(
-                f"{self.name} has no row at {times[bad]:g} ps, the time of frame {int(points.numbers[bad])}; the "
-                f"nearest is {nearest:g} ({int(apart.sum()):,} of {len(points):,} frames have none). Provide a "
-                "row for every frame, or remove the time column to match rows to frames in order"
+                f"{self.name} has no row at {_time_text(times[bad], unit)}, the time of {item} "
+                f"{int(points.numbers[bad])}; the nearest is {_time_text(nearest, unit)} ({int(unmatched.sum()):,} of "
+                f"{len(points):,} {item}s have none). Provide a row for every {item}, or remove the time column to "
+                f"match rows to {item}s in order"
             )
         return np.asarray(rows, dtype=np.intp)
+
+
+def _interval(times: NDArray[np.float64]) -> float:
+    """Return the median step between different times; 0 where there is only one."""
+    steps = np.diff(np.unique(times))
+    return float(np.median(steps)) if len(steps) else 0.0
+
+
+def _time_text(time: float, unit: str) -> str:
+    return date_text(time) if are_dates(unit, time) else f"{time:.10g} {unit}"
 
 
 def split_column(what: str) -> tuple[str | None, str | None]:
@@ -157,6 +176,19 @@ def _column(path: str, columns: dict[str, NDArray[Any]], wanted: str | None) -> 
     raise InvalidInputError(
         f"{path} has several columns ({', '.join(names)}); name the one with the weights: {path}:COLUMN"
     )
+
+
+def _times(path: str, values: NDArray[Any]) -> NDArray[np.float64]:
+    """Return times: numbers as they are, dates as seconds since 1970."""
+    if values.dtype.kind in "iuf":
+        return _finite(path, "time", values)
+    try:
+        seconds = np.array([moment(str(value)) for value in values], dtype=np.float64)
+    except (ValueError, OverflowError) as error:
+        raise InvalidInputError(
+            f"{path}, column time: {error}; write numbers, or dates such as 2024-05-01T12:00:00"
+        ) from error
+    return _finite(path, "time", seconds)
 
 
 def _finite(path: str, name: str, values: NDArray[Any]) -> NDArray[np.float64]:

@@ -99,7 +99,7 @@ class Windows:
         Parameters
         ----------
         rows : PointSource, or array-like of shape (n, columns)
-            A table (:func:`ldmaps.inputs.open`), or rows in memory.
+            A table (:func:`ldmaps.inputs.open_files`), or rows in memory.
         times : array-like of shape (n,), optional
             Of rows in memory.
 

@@ -2,7 +2,8 @@
 // in rows; and searches that measure no more pairs than they must, and store none.
 #include "binding.h"
 #include "columns.h"
-#include "rows.h"
+#include "online.h"
+#include "terms.h"
 
 namespace ldmaps {
 namespace {
@@ -18,16 +19,6 @@ template <class Real>
 constexpr Index SCANNED_ROWS = 4096 / sizeof(Real);
 // Others that they are compared with at once.
 constexpr int EIGHT = 8;
-
-template <class Real>
-struct AddSquare {
-    AddSquare at(Index) const { return {}; }
-    Real operator()(Real sum, Real x, Real y) const {
-        const Real t = x - y;
-        return fused(t, t, sum);
-    }
-    static constexpr auto finish = nullptr;
-};
 
 // -- columns
 

@@ -1,7 +1,7 @@
 // Squared distances that are made of sums over features, other than Euclidean ones; points in columns.
 #include "binding.h"
 #include "columns.h"
-#include "fused.h"
+#include "terms.h"
 
 namespace ldmaps {
 namespace {
@@ -23,21 +23,6 @@ struct AddDistance {
     static Real finish(Real sum, Real) { return sum * sum; }
 };
 KERNEL_OF_COLUMNS(squared_cityblock, AddDistance)
-
-// The square of a difference taken the shorter way round; values lie within half a period of 0.
-template <class Real>
-struct AddShorterSquare {
-    struct Feature {
-        Real period;
-        Real operator()(Real sum, Real x, Real y) const {
-            const Real t = std::abs(x - y), shorter = lesser(period - t, t);
-            return fused(shorter, shorter, sum);
-        }
-    };
-    const Real* periods;
-    Feature at(Index k) const { return {periods[k]}; }
-    static constexpr auto finish = nullptr;
-};
 
 // Write the sum of t_k², with t_k the difference taken the shorter way round.
 template <class Real>

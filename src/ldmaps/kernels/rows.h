@@ -71,46 +71,4 @@ void distance_sums(Matrix<const Real> squared, Row<const double> weights, Row<do
     }
 }
 
-// Embeds points by their squared distances to the landmarks: w(x)·B, the nearest landmark and its d².
-template <class Real>
-struct Online {
-    Real rate;
-    Row<const Real> weights;
-    Matrix<const Real> coefficients;  // B transposed
-    Matrix<Real> coordinates;
-    Row<Index> nearest;
-    Row<Real> lowest;
-    // Partial sums of the weights, and of each coordinate.
-    Scratch<double> memory{(coefficients.shape(0) + 1) * PARTIAL};
-
-    // Embed point i by its row of d² and the lowest of each block. Blocks too far to matter are not read, so nothing
-    // need stand there.
-    void embed(Index i, Row<const Real> row, Row<const Real> lows) const {
-        const Index closest = std::min_element(lows.data(), lows.data() + lows.size()) - lows.data();
-        const Real low = lows[closest], reach = low + negligible<Real>() / rate;
-        const Index first = closest * BLOCK, n_coordinates = coefficients.shape(0);
-        nearest[i] = first + first_equal<Real>(row.slice(first, first + BLOCK), low);
-        lowest[i] = low;
-        const Matrix<double> partial = memory.matrix(n_coordinates + 1, PARTIAL);
-        partial.fill(0.0);
-        for (Index block = 0; block < lows.size(); ++block) {
-            if (lows[block] > reach) continue;
-            const Index start = block * BLOCK;
-            const Index n = std::min(BLOCK, row.size() - start);
-            const Real *squares = row.data() + start, *factors = weights.data() + start;
-            alignas(64) double shares[BLOCK];
-#pragma omp simd
-            for (Index j = 0; j < n; ++j) shares[j] = exp_negative(rate * (low - squares[j])) * factors[j];
-            add_terms(n, partial[0].data(), plain_terms(shares));
-            for (Index k = 0; k < n_coordinates; ++k) {
-                add_terms(n, partial[k + 1].data(), weighted_terms(shares, coefficients[k].data() + start));
-            }
-        }
-        const double total = total_of_partial(partial[0].data());
-        for (Index k = 0; k < n_coordinates; ++k) {
-            coordinates(i, k) = static_cast<Real>(total_of_partial(partial[k + 1].data()) / total);
-        }
-    }
-};
-
 }  // namespace ldmaps

@@ -77,6 +77,14 @@ LDMAPS_FUSED(double, 16, a* b + c)
 LDMAPS_FUSED(float, 64, (Vector<float, 64>)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c))
 LDMAPS_FUSED(double, 64, (Vector<double, 64>)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c))
 #endif
+#if !defined(__AVX__)
+// Two registers; g++ takes them apart.
+inline Vector<double, 32> fused(Vector<double, 32> a, Vector<double, 32> b, Vector<double, 32> c) {
+    Vector<double, 32> result;
+    for (int lane = 0; lane < 4; ++lane) result[lane] = fused(a[lane], b[lane], c[lane]);
+    return result;
+}
+#endif
 #undef LDMAPS_FUSED
 
 // The narrowest registers, which take the least time from one operation to the next.

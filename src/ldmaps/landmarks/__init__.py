@@ -10,14 +10,14 @@ import numpy as np
 from ldmaps.errors import InvalidInputError, Named
 from ldmaps.landmarks.base import Landmarks, LandmarkSelector
 from ldmaps.landmarks.farthest_point import FarthestPoint
-from ldmaps.landmarks.given import Given
+from ldmaps.landmarks.fixed import FixedLandmarks
 from ldmaps.landmarks.k_medoids import KMedoids
 from ldmaps.landmarks.spanning_tree import PrunedSpanningTree
 from ldmaps.landmarks.uniform import Uniform
 
 __all__ = [
     "FarthestPoint",
-    "Given",
+    "FixedLandmarks",
     "KMedoids",
     "LandmarkSelector",
     "Landmarks",
@@ -46,7 +46,7 @@ def resolve_selector(landmarks: Any, n_landmarks: int | None, default_count: int
     elif isinstance(landmarks, LandmarkSelector):
         selector = copy.copy(landmarks)
     elif isinstance(landmarks, (np.ndarray, list, tuple, range)):
-        selector = Given(np.asarray(landmarks))
+        selector = FixedLandmarks(np.asarray(landmarks))
     else:
         raise InvalidInputError(
             Named("landmarks"),

@@ -52,6 +52,13 @@ class Landmarks:
         return radii
 
     @property
+    def mean_squares(self) -> NDArray[np.float64]:
+        """Mean squared distance of the points of each cell from their landmark."""
+        n_landmarks = len(self.indices)
+        sums = np.bincount(self.assignment, weights=self.squared_distances, minlength=n_landmarks)
+        return np.asarray(sums / np.bincount(self.assignment, minlength=n_landmarks))
+
+    @property
     def known_times(self) -> tuple[NDArray[np.intp], NDArray[np.float64]] | None:
         """Rows and their times, if these were found while points were assigned, as happens with files in blocks."""
         return None

@@ -10,12 +10,12 @@ from sklearn.utils.validation import check_is_fitted
 from ldmaps.errors import InvalidInputError
 from ldmaps.fit.fit_map import fit_map
 from ldmaps.fit.settings import FitSettings
-from ldmaps.maps.estimator import DiffusionEstimator
+from ldmaps.maps.function_methods import LearnsFunctions
 from ldmaps.progress import reporting
 from ldmaps.settings import EXACT_FIT, Limits
 
 
-class DiffusionMap(DiffusionEstimator):
+class DiffusionMap(LearnsFunctions):
     r"""Exact diffusion map, extended to new points by Nyström over all N points.
 
     .. math::
@@ -36,7 +36,7 @@ class DiffusionMap(DiffusionEstimator):
     alpha : float
         Density normalisation, 0 to 1. 0 keeps the density's influence (the paper's), ½ approximates the Fokker–Planck
         operator of the sampled density, 1 removes the density and leaves the manifold's geometry.
-    t : float
+    diffusion_time : float
         Diffusion time: coordinates are λᵗψ. 0 is the paper's; larger shrinks the fast coordinates.
     keep_distances : bool
         Keep the N×N squared distances so that :meth:`refit` at another ε computes none again. Doubles the memory.
@@ -85,7 +85,7 @@ class DiffusionMap(DiffusionEstimator):
         *,
         outliers: float = 0.0,
         alpha: float = 0.0,
-        t: float = 0.0,
+        diffusion_time: float = 0.0,
         keep_distances: bool = False,
         solver: str = "auto",
         limits: Limits | None = None,
@@ -98,7 +98,7 @@ class DiffusionMap(DiffusionEstimator):
         self.metric = metric
         self.outliers = outliers
         self.alpha = alpha
-        self.t = t
+        self.diffusion_time = diffusion_time
         self.keep_distances = keep_distances
         self.solver = solver
         self.limits = limits

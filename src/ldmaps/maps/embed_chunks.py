@@ -8,7 +8,6 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Embedder, Placed
 from ldmaps.inputs.prefetch import prefetch
 from ldmaps.inputs.source import FrameChunk, PointSource, check_frames_finite
-from ldmaps.metrics.base import Points
 from ldmaps.threads import single_threaded_blas
 
 _Placed = Generator[tuple[FrameChunk, Placed], None, None]
@@ -16,29 +15,19 @@ _Placed = Generator[tuple[FrameChunk, Placed], None, None]
 
 def embed_chunks(embedder: Embedder, chunks: Iterable[FrameChunk], n_threads: int | None = None) -> _Placed:
     """Embed chunk after chunk; yield each with the places of its points."""
-    # Where another thread may read, one chunk is read and prepared and the next embedded while the caller uses the one
-    # after that. Close the generator to end these threads early.
-    prepared = _prepared(embedder, chunks)
+    # Where another thread may read, one chunk is read and the next embedded while the caller uses the one after that.
+    # Close the generator to end these threads early.
     if isinstance(chunks, PointSource) and chunks.reads_ahead:
-        return prefetch(_embedded(embedder, prefetch(prepared), n_threads), depth=2)
-    return _embedded(embedder, prepared, n_threads)
+        return prefetch(_embedded(embedder, prefetch(iter(chunks)), n_threads), depth=2)
+    return _embedded(embedder, chunks, n_threads)
 
 
-def _prepared(
-    embedder: Embedder, chunks: Iterable[FrameChunk]
-) -> Generator[tuple[FrameChunk, Points], None, None]:
-    for chunk in chunks:
-        try:
-            points = embedder.prepare(chunk.frames)
-        except InvalidInputError:
-            check_frames_finite(chunk)  # says where in which file
-            raise
-        yield chunk, points
-
-
-def _embedded(
-    embedder: Embedder, prepared: Iterable[tuple[FrameChunk, Points]], n_threads: int | None
-) -> _Placed:
+def _embedded(embedder: Embedder, chunks: Iterable[FrameChunk], n_threads: int | None) -> _Placed:
     with single_threaded_blas():  # which takes 0.2 ms: once for all chunks
-        for chunk, points in prepared:
-            yield chunk, Placed(embedder, embedder.extend(points, n_threads))
+        for chunk in chunks:
+            try:
+                placed = embedder.place(chunk.frames, n_threads)
+            except InvalidInputError:
+                check_frames_finite(chunk)  # says where in which file
+                raise
+            yield chunk, placed

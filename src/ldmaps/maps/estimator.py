@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ldmaps.embedded_rows import coordinate_names
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, OutsideDomainWarning
 from ldmaps.extension.embedder import Coverage, Placed
 from ldmaps.fit.assemble import Fit
 from ldmaps.fit.data import Data, array_shape, check_frames_taken, prepare_data
@@ -31,11 +30,13 @@ from ldmaps.maps.summary import summary_html, summary_lines
 from ldmaps.metrics import METRICS, resolve_metric
 from ldmaps.point_faults import check_real, wrong_width
 from ldmaps.progress import reporting
-from ldmaps.quality.sampling import MANY_RESAMPLES, Sampling
 from ldmaps.settings import Limits, Setting, check_settings, check_whole
+from ldmaps.user_warnings import warn
+from ldmaps.validation.outside_reasons import OutsideSample, are_mostly_outside, outside_warning
+from ldmaps.validation.sampling import MANY_RESAMPLES, Sampling
 
 if TYPE_CHECKING:
-    from ldmaps.views.plot import MapPlots
+    from ldmaps.analysis.plot import MapPlots
 
 #: Of more values than these, checking takes less time than embedding.
 MAX_PLAIN = 3000
@@ -54,7 +55,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
     metric: Any
     outliers: float
     alpha: float
-    t: float
+    diffusion_time: float
     limits: Limits | None
     random_state: Any
     n_threads: int | None
@@ -85,18 +86,24 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         ----------
         X : array-like of shape (n, features), or (n, atoms, 3) for frames
             With ``metric="precomputed"``, distances to the training points, or to the landmarks alone. Trajectories
-            and tables (:func:`ldmaps.inputs.open`, mdtraj, MDAnalysis) are read in chunks; their atoms or columns
+            and tables (:func:`ldmaps.inputs.open_files`, mdtraj, MDAnalysis) are read in chunks; their atoms or columns
             must be those of the fit, or of an mdtraj or MDAnalysis object the selection of the fit is taken.
 
         Returns
         -------
         ndarray of shape (n, n_components_)
             For a dask array one with the same chunks of rows, of which nothing is read before it is asked for.
+
+        Warns
+        -----
+        OutsideDomainWarning
+            If fewer than 1 % of at least ten points are inside the map: another unit, other atoms, or another system.
+            :meth:`coverage` tells it of each point.
         """
         learned = self.__dict__
-        if type(X) is np.ndarray and X.ndim and len(X) == 1 and "map_" in learned:
-            # scikit-learn would ask for the names of features. Of its other checks a quick point needs none.
-            if "feature_names_in_" not in learned:
+        if type(X) is np.ndarray and "map_" in learned:
+            # scikit-learn would ask for the names of features. Of its other checks such an array needs none.
+            if X.ndim and len(X) == 1 and "feature_names_in_" not in learned:
                 coordinates = self.map_.embedder.quick_point(X)
                 if coordinates is not None:
                     return coordinates[None]
@@ -104,14 +111,14 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             from ldmaps.cluster.arrays import lazy_transform
 
             return lazy_transform(self._new_blocks(X), self.embedder_)  # type: ignore[no-any-return]
-        return self._placed(X).coordinates
+        return self._placed(X, warns=True).coordinates
 
     def gradient(self, X: ArrayLike) -> NDArray[Any]:
         """Return the derivatives of the coordinates of new points ``X`` by their features.
 
         Of shape (n, n_components_, features), or (n, n_components_, atoms, 3), in units of one over those of ``X``. For
-        RMSD they are orthogonal to translations and rotations of the frame. Metrics but Euclidean, Periodic and RMSD
-        have none, which is a :class:`~ldmaps.errors.GradientError`.
+        RMSD they are orthogonal to translations and rotations of the frame. Euclidean, StandardizedEuclidean, Periodic,
+        RMSD and Features have gradients; other metrics raise :class:`~ldmaps.errors.GradientError`.
         """
         return self.transform_with_gradient(X)[1]
 
@@ -161,7 +168,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             "epsilon": self.epsilon,
             "outliers": self.outliers,
             "alpha": self.alpha,
-            "time": self.t,
+            "time": self.diffusion_time,
             "n_threads": self.n_threads,
             "seed": seed_of(self.random_state),
             "limits": self.limits or Limits(),
@@ -213,7 +220,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
                 "maps loaded from a file, for distilled maps, or above 10 million points in blocks; fit again in memory"
             )
         judged = resampled.judge(n_resamples=int(n_resamples), blocks=blocks, lag=lag)
-        self.sampling_ = found = judged.around(self.spectrum_)
+        self.sampling_ = found = judged.of_map(self.eigenvalues_, self.spectrum_)
         return found
 
     def coverage(self, X: ArrayLike) -> Coverage:
@@ -223,7 +230,8 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         -------
         Coverage
             ``distance`` to the nearest landmark in units of √ε, ``inside`` the domain or not, which landmark is
-            ``nearest``, and ``p_value`` (None where the map is not calibrated); dask arrays for a dask array.
+            ``nearest``, and ``p_value``, which is NaN if the map is not calibrated (``ldmaps info`` says so); dask
+            arrays for a dask array.
         """
         if is_blocked(X):
             from ldmaps.cluster.arrays import lazy_coverage
@@ -250,13 +258,13 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         write_model(path, StoredMap(fitted, type(self).__name__, settings, self.n_features_in_, names))
 
     def export(self, folder: str | os.PathLike[str], to: str, **settings: Any) -> Path:
-        """Write the map as input of PLUMED or Colvars; see :func:`ldmaps.export.export_map`.
+        """Write the map as input of PLUMED or Colvars, or for torch; see :func:`ldmaps.export.export_map`.
 
         Parameters
         ----------
         folder : path-like
-            Where to write.
-        to : {"plumed", "colvars"}
+            Where to write; for torch a file, such as "map.pt2".
+        to : {"plumed", "colvars", "torch"}
             Which library computes the coordinates.
         **settings
             The atoms in the engine's system (``top``, ``select`` or ``atoms``), ``units``, and of a map of a table
@@ -270,7 +278,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
     @property
     def plot(self) -> MapPlots:
         """Plots with matplotlib: ``plot.embedding()``, ``spectrum()``, ``free_energy()`` and ``profile()``."""
-        from ldmaps.views.plot import MapPlots
+        from ldmaps.analysis.plot import MapPlots
 
         return MapPlots(self)
 
@@ -279,7 +287,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: object = None) -> NDArray[Any]:
         """Return the coordinates' names, "psi2", "psi3" and so on; ``input_features`` of pipelines is ignored."""
         check_is_fitted(self, "embedder_")
-        return np.asarray(coordinate_names(self.n_components_), dtype=object)
+        return np.asarray(self.coordinate_names_, dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -296,17 +304,50 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         self._fit_result = None
         return self
 
-    def _placed(self, X: Any) -> Placed:
+    def _placed(self, X: Any, *, warns: bool = False) -> Placed:
         """Embed new points: an array at once, anything else in chunks, which are read ahead."""
+        learned, sample = self.__dict__, OutsideSample()
+        if type(X) is np.ndarray and "map_" in learned and "feature_names_in_" not in learned:
+            directly: Placed | None = self.map_.embedder.place_directly(X, self.n_threads)
+            if directly is not None:
+                if warns and are_mostly_outside(directly):
+                    sample.add(X, directly.coverage.inside)
+                    self._warn_of_outside(sample)
+                return directly
         source = self._source_of(X)
         if source is None:
-            return self.embedder_.place(self._new_array(X), self.n_threads)
-        parts = [placed for _, placed in embed_chunks(self.embedder_, source, self.n_threads)]
+            points = self._new_array(X)
+            placed = self.embedder_.place(points, self.n_threads)
+            if warns and are_mostly_outside(placed):
+                sample.add(np.asarray(points), placed.coverage.inside)
+                self._warn_of_outside(sample)
+            return placed
+        parts = []
+        for chunk, placed in embed_chunks(self.embedder_, source, self.n_threads):
+            parts.append(placed)
+            if warns:
+                sample.add(chunk.frames, placed.coverage.inside)
+        if warns:
+            atoms = source.atoms if isinstance(source, FrameSource) else None
+            self._warn_of_outside(sample, source.item, None if atoms is None else atoms.labels)
         if not parts:
             raise InvalidInputError(
                 f"there are no frames in {source.describe()}; check start, stop and the files"
             )
         return Placed.joined(parts)
+
+    def checked_points(self, X: Any) -> PointSource | NDArray[Any]:
+        """Return new points ``X`` after the checks of :meth:`transform`: a source of chunks, or an array."""
+        source = self._source_of(X)
+        return np.asarray(self._new_array(X)) if source is None else source
+
+    def _warn_of_outside(
+        self, sample: OutsideSample, item: str = "points", labels: Sequence[str] | None = None
+    ) -> None:
+        """Warn if new points hardly lie on the map."""
+        warning = outside_warning(self, sample, item, labels)
+        if warning is not None:
+            warn(OutsideDomainWarning(warning))
 
     def _source_of(self, X: Any) -> PointSource | None:
         """Return new points that come in chunks as the map needs them; None for an array."""

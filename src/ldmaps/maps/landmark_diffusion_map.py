@@ -17,21 +17,22 @@ from ldmaps.fit.data import Data
 from ldmaps.fit.settings import FitSettings
 from ldmaps.fit.solve import solve
 from ldmaps.inputs.opening import is_blocked
-from ldmaps.maps.estimator import DiffusionEstimator
+from ldmaps.maps.function_methods import LearnsFunctions
 from ldmaps.maps.learned_attributes import Learned
 from ldmaps.metrics import resolve_metric
-from ldmaps.quality.error_estimate import (
+from ldmaps.settings import LANDMARK_FIT, Limits
+from ldmaps.validation.error_estimate import (
     EXTRA_MODES,
     ErrorEstimate,
     ErrorEstimator,
     JudgedMap,
+    Reference,
     can_be_rows,
     stand_in_reference,
 )
-from ldmaps.settings import LANDMARK_FIT, Limits
 
 
-class LandmarkDiffusionMap(DiffusionEstimator):
+class LandmarkDiffusionMap(LearnsFunctions):
     r"""Diffusion map over M landmarks, each weighted by the points it stands for.
 
     .. math::
@@ -50,11 +51,12 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     n_components : int or "gap"
         Number k of coordinates; "gap" takes those before the largest drop among the ten leading non-trivial
         eigenvalues, at least two.
-    epsilon : {"bulk", "connected", "coifman"} or float
+    epsilon : {"bulk", "local", "connected", "coifman"} or float
         Bandwidth, a squared distance. Larger smooths detail away but needs fewer landmarks. "bulk" reaches 0.5 % of
-        the points from a typical one, the same for any part of the data; points that no hop reaches are left out of
-        the walk, with a warning, and embedded. "connected", the paper's, takes N rows of distances, the others a
-        sample. See docs/method.md.
+        the points from a typical one, the same for any part of the data; single points that no hop reaches are left
+        out of the walk, with a warning, and embedded, and states that no hop reaches are kept as groups. "local" gives
+        each point a bandwidth of its own, by the distance to its neighbours. "connected", the paper's, takes N rows of
+        distances, the others a sample. See docs/method.md.
     metric : str, Metric or callable
         "euclidean", "rmsd", "hamming", "earth_mover", "periodic", "precomputed", an instance from
         :mod:`ldmaps.metrics`, or a function of two points.
@@ -67,9 +69,10 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         M. More are more accurate and cost more per point. None takes 400 (all points, when there are fewer); "pst"
         finds the number from ε.
     tolerance : float or None
-        Z on unseen points, in percent of the coordinates' ranges, that the map must keep with the fewest landmarks.
-        Half of the points (20,000 at most) are held out for it, in blocks of consecutive ones, and only embedded.
-        What cannot be certified is a :class:`~ldmaps.errors.ToleranceError`.
+        The fewest landmarks are found that keep Z of 99 % of new points below this, in percent of the coordinates'
+        ranges: the root mean square of their errors, without the worst 1 %. Half of the points (20,000 at most) are
+        held out for it, in blocks of consecutive ones, and only embedded. What cannot be certified is a
+        :class:`~ldmaps.errors.ToleranceError`.
     extension : {"auto", "nystrom", "distilled"}
         How points between landmarks get coordinates; "auto" is "nystrom", or "distilled" for a tolerance. "nystrom" is
         the paper's (eqn nystrom_block): B = ψ/λ of the landmark map. "distilled" fits the same online step to the exact
@@ -84,7 +87,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         compared with the others. Other maps, and those of over 10 million points in blocks, are not calibrated.
     alpha : float
         Density normalisation, 0 (the paper's) to 1; see :class:`~ldmaps.DiffusionMap`.
-    t : float
+    diffusion_time : float
         Diffusion time: coordinates are λᵗψ. 0 is the paper's.
     limits : Limits or None
         Memory and passes over all pairs of points that solving the map to distil from may take, and a file to resume
@@ -108,8 +111,8 @@ class LandmarkDiffusionMap(DiffusionEstimator):
     bandwidth_ : Bandwidth
         How ε was found.
     certificate_ : Certificate or None
-        With ``tolerance``: Z on held-out points and its upper confidence bound. None without, and where the
-        reference's own error has no bound (an ``AccuracyWarning`` says so).
+        With ``tolerance``: upper confidence bounds of Z and ζ of 99 % of new points, and Z of held-out points. None
+        without, and where the reference's own error has no bound (an ``AccuracyWarning`` says so).
     distillation_, solution_ : Distillation, Solution or None
         How the weights' width and the ridge were chosen; how the map distilled from was solved, and a bound on its own
         error. None with "nystrom".
@@ -122,6 +125,9 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         c_j.
     labels_ : ndarray of shape (N,)
         Which landmark each training point belongs to.
+    groups_ : ndarray of shape (N,), or None
+        Which group each training point is in, the largest being 0, where the data fall into groups without a
+        transition between them; -1 for points that are left out. None where all are one group.
     diagnosis_ : Diagnosis
         How many points carry each coordinate, and which decide ε.
     embedder_ : Embedder
@@ -159,7 +165,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         extension: str = "auto",
         calibration: float = 0.2,
         alpha: float = 0.0,
-        t: float = 0.0,
+        diffusion_time: float = 0.0,
         limits: Limits | None = None,
         random_state: Any = 0,
         n_threads: int | None = None,
@@ -175,7 +181,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         self.extension = extension
         self.calibration = calibration
         self.alpha = alpha
-        self.t = t
+        self.diffusion_time = diffusion_time
         self.limits = limits
         self.random_state = random_state
         self.n_threads = n_threads
@@ -225,9 +231,9 @@ class LandmarkDiffusionMap(DiffusionEstimator):
         Returns
         -------
         ErrorEstimate
-            Per point ``change`` (landmark minus exact), its length ``sigma``, ``zeta`` in percent of the coordinates'
-            ranges, and ``sampling``, the standard error of ``sigma`` from a sample of training points. It costs 2R²
-            distances the first time and R² for every further step until it settles, each point R more.
+            Per point ``change`` (landmark minus exact), its length ``sigma``, ``point_errors`` in percent of the
+            coordinates' ranges, and ``sampling``, the standard error of ``sigma`` from a sample of training points. It
+            costs 2R² distances the first time and R² for every further step until it settles, each point R more.
 
         Warns
         -----
@@ -242,7 +248,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             self.metric_.check_compatible(points, given)
             judged = self._judged()
             return ErrorEstimator(judged, stand_in_reference(judged, given)).estimate(points)
-        kept = None if self._fit_result is None else self._fit_result.reference
+        kept = self.kept_training_points()
         if kept is None:
             raise InvalidInputError(
                 "error_estimate() needs training points, which model files do not store; pass them or a sample of them "
@@ -253,6 +259,13 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             self._error_estimator = ErrorEstimator(self._judged(), kept)
         return self._error_estimator.estimate(points)
 
+    def kept_training_points(self) -> Reference | None:
+        """Return the training points, or a sample of them, that were kept when this model was fitted; None otherwise.
+
+        A model from a file has none, and one that absorbed points has none either.
+        """
+        return None if self._fit_result is None else self._fit_result.reference
+
     def _judged(self) -> JudgedMap:
         """Return what an error estimate must know of this map."""
         embedder = self.embedder_
@@ -262,7 +275,7 @@ class LandmarkDiffusionMap(DiffusionEstimator):
             weights=self.multiplicities_,
             epsilon=embedder.epsilon,
             alpha=self.alpha,
-            time=self.t,
+            time=self.diffusion_time,
             n_threads=self.n_threads,
         )
         count = min(embedder.n_components + EXTRA_MODES, embedder.n_landmarks - 1)

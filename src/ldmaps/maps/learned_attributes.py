@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.diffusion.bandwidth import Bandwidth
+from ldmaps.embedded_rows import coordinate_names
 from ldmaps.extension import Embedder
 from ldmaps.fit.fitted_map import FittedMap, Solution, TrainingRecord
 from ldmaps.metrics.base import Metric
-from ldmaps.quality.diagnosis import Diagnosis
+from ldmaps.validation.diagnosis import Diagnosis
 
 if TYPE_CHECKING:
-    from ldmaps.quality.sampling import Sampling
+    from ldmaps.validation.sampling import Sampling
 
 _Value = TypeVar("_Value")
 
@@ -63,6 +64,7 @@ class LearnedAttributes:
     multiplicities_ = Learned[NDArray[np.float64]]()
     #: Unit of the distances (``epsilon_`` is its square); kept in model files. Trajectories bring theirs,
     #: for other data set it after fitting.
+    groups_ = Learned[NDArray[np.intp] | None](may_be_none=True)
     units_ = Learned[str | None](may_be_none=True)
     source_ = Learned[dict[str, Any] | None](may_be_none=True)
     training_ = Learned[TrainingRecord | None](may_be_none=True)
@@ -84,3 +86,9 @@ class LearnedAttributes:
     def n_components_(self) -> int:
         """Number k of coordinates."""
         return self.embedder_.n_components
+
+    @property
+    def coordinate_names_(self) -> list[str]:
+        """What the coordinates are called: psi2, psi3, ..., or the names of functions that were learned on a map."""
+        record = self.map_.record
+        return coordinate_names(self.n_components_) if record is None else list(record.names)

@@ -8,11 +8,12 @@ from typing import Any
 
 from ldmaps.maps.diffusion_map import DiffusionMap
 from ldmaps.maps.estimator import DiffusionEstimator
+from ldmaps.maps.function_map import FunctionMap
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 from ldmaps.maps.model_file import NOT_DATA, read_model
 
 _ESTIMATORS: dict[str, type[DiffusionEstimator]] = {
-    estimator.__name__: estimator for estimator in (DiffusionMap, LandmarkDiffusionMap)
+    estimator.__name__: estimator for estimator in (DiffusionMap, LandmarkDiffusionMap, FunctionMap)
 }
 
 
@@ -29,7 +30,7 @@ def load(path: str | os.PathLike[str], *, metric: Any = None) -> Any:
 
     Returns
     -------
-    DiffusionMap or LandmarkDiffusionMap
+    DiffusionMap, LandmarkDiffusionMap or FunctionMap
         Fitted, as it was saved. ``embedding_`` is there if it was stored; what only :meth:`fit` needs (kept
         distances, the points' cells) is not.
     """

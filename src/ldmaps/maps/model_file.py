@@ -23,19 +23,20 @@ from ldmaps.extension.calibration import Calibration
 from ldmaps.extension.embedder import Embedder
 from ldmaps.fit.certify import Certificate
 from ldmaps.fit.fitted_map import FittedMap, Solution, TrainingRecord
+from ldmaps.fit.function_record import FunctionRecord
 from ldmaps.landmarks import SELECTORS, LandmarkSelector
 from ldmaps.maps.learned_attributes import LearnedAttributes
-from ldmaps.maps.model_schema import ARRAYS, check_arrays, check_header
-from ldmaps.metrics import METRICS, Metric, resolve_metric
+from ldmaps.maps.model_schema import ARRAYS, FUNCTIONS, check_arrays, check_header
+from ldmaps.metrics import STORED_METRICS, Metric, resolve_metric
 from ldmaps.metrics.base import Points
 from ldmaps.settings import Limits
 
 FORMAT_NAME = "ldmaps model"
-FORMAT_VERSION = (3, 1)
+FORMAT_VERSION = (3, 2)
 #: Files of this major version are read too: they lack nothing but representatives of moved landmarks.
 OLDEST_MAJOR = 2
 #: Classes whose maps a file may hold; :func:`ldmaps.load` makes them.
-ESTIMATORS = ("DiffusionMap", "LandmarkDiffusionMap")
+ESTIMATORS = ("DiffusionMap", "LandmarkDiffusionMap", FUNCTIONS)
 #: A setting that a file names but does not hold, such as a function: the estimator's default stands for it.
 NOT_DATA = object()
 #: Fields of limits that a file holds: a path to write to is a matter of one machine, and no file may name it.
@@ -103,6 +104,7 @@ def write_model(path: str | os.PathLike[str], model: StoredMap) -> None:
         "solution": _encode_record(fitted.solution),
         "sampling": None if fitted.sampling is None else fitted.sampling.header(),
         "calibration": None if embedder.calibration is None else embedder.calibration.header(),
+        "record": None if fitted.record is None else _encode_all(vars(fitted.record)),
         "n_components": embedder.n_components,
         "n_landmarks": embedder.n_landmarks,
         "n_features_in": model.n_features_in_,
@@ -216,8 +218,8 @@ def _fitted_map(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], m
         )
     return FittedMap(
         embedder=embedder,
-        bandwidth=Bandwidth(epsilon, rule["rule"], rule["dimension"], **curve),
-        **own,
+        bandwidth=Bandwidth(epsilon, **rule, **curve),
+        **({"eigenvalues": None, "spectrum": None} | own),
         representatives=representatives,
         units=header["units"],
         source=header["source"],
@@ -225,14 +227,22 @@ def _fitted_map(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], m
         certificate=_decode_record(Certificate, header["certificate"]),
         solution=solution,
         sampling=_sampling(header.get("sampling"), _members(arrays, "sampling/")),
+        record=_record(header.get("record")),
     )
+
+
+def _record(header: Mapping[str, Any] | None) -> FunctionRecord | None:
+    """Return what a file says of functions that were learned on a map; the schema has checked it."""
+    if header is None:
+        return None
+    return FunctionRecord(header["kind"], tuple(header["names"]), header["facts"], tuple(header["lines"]))
 
 
 def _sampling(header: Mapping[str, Any] | None, arrays: Mapping[str, NDArray[Any]]) -> Any:
     """Return what a file says of its sampling, None where it says nothing."""
     if header is None and not arrays:
         return None
-    from ldmaps.quality.sampling import NEEDED, Sampling  # which takes longer to import than files to read
+    from ldmaps.validation.sampling import NEEDED, Sampling  # which takes longer to import than files to read
 
     if header is None or not set(NEEDED) <= set(arrays):
         raise ModelFileError("the file holds only a part of the resampling results; it is damaged")
@@ -293,7 +303,7 @@ def _encode(value: Any) -> Any:
     if isinstance(value, Limits):
         return {"__limits__": {name: _encode(getattr(value, name)) for name in _STORED_LIMITS}}
     if isinstance(value, np.ndarray):
-        # JSON has no infinity, which leaves a feature out of Scaled: as text, which numpy reads back.
+        # JSON has no infinity, which leaves a feature out of StandardizedEuclidean: as text, which numpy reads back.
         listed = value if value.dtype.kind != "f" else np.where(np.isinf(value), "inf", value.astype(object))
         return {"__array__": listed.tolist(), "dtype": str(value.dtype)}
     if isinstance(value, np.generic):
@@ -302,6 +312,8 @@ def _encode(value: Any) -> Any:
         return value
     if isinstance(value, (list, tuple, range)):
         return [_encode(entry) for entry in value]
+    if isinstance(value, dict):
+        return _encode_all(value)
     # A function or a generator's state is not data: its name is kept for the reader, and the default comes back.
     return {"__text__": repr(value)}
 
@@ -332,9 +344,9 @@ def _stored_limits(fields: dict[str, Any]) -> Limits:
 
 def _decode_metric(value: Mapping[str, Any]) -> Metric:
     name = value["__metric__"]
-    if not isinstance(name, str) or name not in METRICS:
+    if not isinstance(name, str) or name not in STORED_METRICS:
         raise ModelFileError(f"the file uses metric {name!r:.100}, which this ldmaps does not know")
-    metric: Metric = _built(METRICS[name].from_parameters, value.get("parameters"))
+    metric: Metric = _built(STORED_METRICS[name].from_parameters, value.get("parameters"))
     return metric
 
 

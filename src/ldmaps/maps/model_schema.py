@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import partial
 from typing import Any, get_args, get_type_hints
 
@@ -20,6 +20,7 @@ from ldmaps.errors import ModelFileError
 from ldmaps.extension.calibration import Calibration, kept_ranks
 from ldmaps.fit.certify import Certificate
 from ldmaps.fit.fitted_map import Solution
+from ldmaps.fit.function_record import KINDS, is_name
 from ldmaps.inputs.windows import Windows
 from ldmaps.settings import LANDMARK_FIT
 
@@ -77,8 +78,11 @@ ARRAYS = {
     "sampling/correlations": _Array(("p and one",)),
     "sampling/replicas": _Array(("replicas", "p")),
 }
-#: What a file may lack.
+#: What a file may lack, and what one of functions may lack beside that: they need not be eigenvectors.
 _OPTIONAL = ("embedding_", "training/", "calibration/", "sampling/")
+_OPTIONAL_OF_FUNCTIONS = ("eigenvalues_", "spectrum_")
+#: The class of maps whose coordinates are functions that were learned on another map.
+FUNCTIONS = "FunctionMap"
 #: The metric itself checks these when it takes them in.
 _POINTS = ("landmarks/", "representatives/")
 
@@ -98,14 +102,17 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) 
     sizes = {"M": n_landmarks, "k": n_components, "two": 2, "three": 3}
     if "sampling/eigenvalues" in arrays:
         sizes["p and one"] = arrays["sampling/eigenvalues"].size + 1
+    optional = _OPTIONAL if header.get("record") is None else (*_OPTIONAL, *_OPTIONAL_OF_FUNCTIONS)
     for name, rule in ARRAYS.items():
         if name in arrays:
             _check_array(name, arrays[name], rule, sizes)
-        elif not name.startswith(_OPTIONAL):
+        elif not name.startswith(optional):
             raise ModelFileError(
                 f"the file lacks the array {name!r}, so it holds no map; save the model again"
             )
-    if len(arrays["spectrum_"]) < n_components:
+    if ("eigenvalues_" in arrays) != ("spectrum_" in arrays):
+        raise _damaged("the file has only one of the arrays 'eigenvalues_' and 'spectrum_'")
+    if "spectrum_" in arrays and len(arrays["spectrum_"]) < n_components:
         raise _damaged(
             f"array 'spectrum_' has {len(arrays['spectrum_'])} eigenvalues for {n_components} coordinates"
         )
@@ -210,11 +217,15 @@ def _is_object(value: Any) -> bool:
 
 
 def _is_record(cls: type, names: tuple[str, ...], value: Any) -> bool:
-    """Say whether a value has the fields of a dataclass, all or the named ones, each of its type."""
+    """Say whether a value has the fields of a dataclass, all or the named ones, each of its type.
+
+    Fields with a default may be missing: earlier versions did not have them.
+    """
     hints = get_type_hints(cls)
     rules = {field.name: field.default for field in fields(cls) if not names or field.name in names}
-    is_whole = _is_object(value) and set(value) == set(rules)
-    return is_whole and all(_fits(hints[name], value[name], default) for name, default in rules.items())
+    needed = {name for name, default in rules.items() if default is MISSING}
+    is_whole = _is_object(value) and needed <= set(value) <= set(rules)
+    return is_whole and all(_fits(hints[name], value[name], rules[name]) for name in value)
 
 
 def _fits(hint: Any, value: Any, default: Any) -> bool:
@@ -235,7 +246,9 @@ def _is_sampling(value: Any) -> bool:
     numbers, counts = ("lag", "block_length"), ("n_resamples", "n_blocks")
     return (
         _is_object(value)
-        and set(value) == {*numbers, *counts, "unit", "kind", "are_long_enough"}
+        # Older files do not have the number of states.
+        and {"n_states"} | set(value) == {*numbers, *counts, "unit", "kind", "are_long_enough", "n_states"}
+        and _is_count(value.get("n_states", 1))
         and all(_is_finite(value[name]) and value[name] >= 0 for name in numbers)
         and all(_is_count(value[name]) for name in counts)
         and value["unit"] in ("ps", "s", "frames", "rows")
@@ -244,12 +257,39 @@ def _is_sampling(value: Any) -> bool:
     )
 
 
+def _is_certificate(value: Any) -> bool:
+    """Say whether these are a certificate's numbers; files before format 3.2 have but a bound of Z of all points."""
+    return _is_record(Certificate, (), value) and 0 < value.get("share", 1.0) <= 1
+
+
 def _is_calibration(value: Any) -> bool:
     return (
         _is_record(Calibration, ("n_points", "n_independent", "interval"), value)
         and 0 < value["n_independent"] <= value["n_points"]
         and (value["interval"] is None or _is_positive(value["interval"]))
     )
+
+
+def _is_function_record(value: Any) -> bool:
+    """Say whether this is what is known of functions that were learned on a map."""
+    return (
+        _is_object(value)
+        and set(value) == {"kind", "names", "facts", "lines"}
+        and value["kind"] in KINDS
+        and isinstance(value["names"], list)
+        and all(map(is_name, value["names"]))
+        and len(set(value["names"])) == len(value["names"])
+        and _are_names(value["lines"])
+        and _is_object(value["facts"])
+        and all(_is_fact(fact) for fact in value["facts"].values())
+    )
+
+
+def _is_fact(value: Any, depth: int = 0) -> bool:
+    """Say whether this is a number, a text, nothing, or lists of them."""
+    if isinstance(value, list):
+        return depth < 3 and all(_is_fact(one, depth + 1) for one in value)
+    return value is None or isinstance(value, bool) or _is_text(value) or _is_finite(value)
 
 
 def _are_names(value: Any) -> bool:
@@ -294,7 +334,8 @@ def _is_source(value: Any) -> bool:
 
 def _are_settings(value: Any) -> bool:
     """Say whether the settings that a fitted map goes on using are numbers it can use; fit checks the others."""
-    return _is_object(value) and all(LANDMARK_FIT[name].holds(value.get(name, 0)) for name in ("alpha", "t"))
+    names = ("alpha", "diffusion_time")
+    return _is_object(value) and all(LANDMARK_FIT[name].holds(value.get(name, 0)) for name in names)
 
 
 #: What must hold of each entry, and in words.
@@ -308,17 +349,18 @@ _HEADER: dict[str, tuple[Callable[[Any], bool], str]] = {
     "epsilon": (_is_positive, "a positive number"),
     "interpolation_bandwidth": (_is_positive, "a positive number"),
     "bandwidth": (partial(_is_record, Bandwidth, ("rule", "dimension")), "a rule and a dimension"),
-    "certificate": (partial(_is_record, Certificate, ()), "a certificate's numbers"),
+    "certificate": (_is_certificate, "a certificate's numbers"),
     "solution": (partial(_is_record, Solution, ()), "how the map was solved"),
     "sampling": (_is_sampling, "how points were resampled"),
     "calibration": (_is_calibration, "how the map was calibrated"),
+    "record": (_is_function_record, "what is known of functions"),
     "n_components": (_is_count, "a count"),
     "n_landmarks": (_is_count, "a count"),
     "n_features_in": (_is_count, "a count"),
     "feature_names_in": (_are_names, "a list of names"),
 }
-#: Entries that files before format 2.1 lack, and those that may be null.
-_MAY_BE_MISSING = ("solution", "sampling", "calibration")
+#: Entries that files before format 3.2 may lack, and those that may be null.
+_MAY_BE_MISSING = ("solution", "sampling", "calibration", "record")
 _MAY_BE_NULL = ("units", "source", "certificate", "feature_names_in", *_MAY_BE_MISSING)
 
 
@@ -330,6 +372,13 @@ def check_header(header: Mapping[str, Any]) -> None:
         value = header.get(name)
         if not (holds(value) or (value is None and name in _MAY_BE_NULL)):
             raise _damaged(f"the header's {name!r} is {value!r:.100}, expected {words}")
+    record = header.get("record")
+    if (record is not None) != (header["estimator"] == FUNCTIONS):
+        raise _damaged(
+            f"a file of a {header['estimator']:.100} must {'not ' * (record is not None)}describe functions"
+        )
+    if record is not None and len(record["names"]) != header["n_components"]:
+        raise _damaged(f"the header names {len(record['names'])} functions of {header['n_components']}")
     names = header["feature_names_in"]
     if names is not None and len(names) != header["n_features_in"]:
         raise _damaged(f"the header names {len(names)} features of {header['n_features_in']}")

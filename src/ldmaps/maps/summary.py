@@ -11,14 +11,22 @@ _LISTED = 6
 
 def summary_lines(model: Any) -> list[str]:
     """Return lines about a fitted map: size, bandwidth, spectrum, why so many coordinates, what is promised."""
-    from ldmaps.quality.sampling_words import sampling_lines, why_kept
+    import numpy as np
 
+    from ldmaps.diffusion.spectrum import places_in_spectrum
+    from ldmaps.validation.sampling_words import sampling_lines, why_kept
+
+    record = model.map_.record
+    if record is not None:
+        names = ", ".join(record.names)
+        return [f"{record.kind} ({names}) on {model.embedder_.n_landmarks:,} landmarks", *record.lines]
     k, more = model.n_components_, model.n_components_ > _LISTED
     count = f"{len(model.embedding_):,}" if hasattr(model, "embedding_") else "unsaved"
     unit, features = model.metric_.distance_unit(model.units_), model.metric_.describe()
     squared = f" {unit}²" if unit else ""
     leading = " ".join(f"{value:.4f}" for value in model.eigenvalues_[:_LISTED]) + " ..." * more
-    following = " ".join(f"{value:.4f}" for value in model.spectrum_[k:][:3])
+    others = np.delete(model.spectrum_, places_in_spectrum(model.eigenvalues_, model.spectrum_))
+    following = " ".join(f"{value:.4f}" for value in others[:3])
     lines = [
         f"{k} coordinate{'s' * (k > 1)} of {count} points from {model.embedder_.n_landmarks:,} landmarks",
         *([f"compared by {features}"] if features else []),
@@ -37,10 +45,7 @@ def summary_lines(model: Any) -> list[str]:
         )
     certificate = getattr(model, "certificate_", None)
     if certificate is not None:
-        lines.append(
-            f"Z = {certificate.held_out_z:.3g} % on {certificate.n_held_out:,} held-out points; "
-            f"below {certificate.upper_bound:.3g} % with {100 * certificate.confidence:.0f} % confidence"
-        )
+        lines.append(str(certificate))
     if model.embedder_.calibration is not None:
         lines.append(str(model.embedder_.calibration))
     return lines

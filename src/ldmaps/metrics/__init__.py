@@ -13,10 +13,11 @@ from ldmaps.metrics.euclidean import Euclidean
 from ldmaps.metrics.features import Features
 from ldmaps.metrics.function import Function
 from ldmaps.metrics.hamming import Hamming
+from ldmaps.metrics.local_scales import LocalScales
 from ldmaps.metrics.periodic import Periodic
 from ldmaps.metrics.precomputed import Precomputed
 from ldmaps.metrics.rmsd import RMSD
-from ldmaps.metrics.scaled import Scaled
+from ldmaps.metrics.standardized import StandardizedEuclidean
 
 __all__ = [
     "METRICS",
@@ -30,15 +31,27 @@ __all__ = [
     "Periodic",
     "Points",
     "Precomputed",
-    "Scaled",
+    "StandardizedEuclidean",
     "resolve_metric",
 ]
 
 #: The name of each metric, as users and model files spell it.
 METRICS: dict[str, type[Metric]] = {
     metric.name: metric
-    for metric in (Euclidean, Scaled, RMSD, Hamming, EarthMover, Periodic, Features, Precomputed, Function)
+    for metric in (
+        Euclidean,
+        StandardizedEuclidean,
+        RMSD,
+        Hamming,
+        EarthMover,
+        Periodic,
+        Features,
+        Precomputed,
+        Function,
+    )
 }
+#: Those that model files may name: also what a fit has made of a metric.
+STORED_METRICS: dict[str, type[Metric]] = METRICS | {LocalScales.name: LocalScales}
 #: What those that have no default are made of.
 _MADE_OF = {
     Function.name: "pass the function f(x, y) itself",

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps import kernels
 from ldmaps.errors import GradientError, InvalidInputError
-from ldmaps.point_faults import check_stored_names, stored_array
+from ldmaps.point_faults import as_float_array, check_stored_names, stored_array
 from ldmaps.threads import resolve_threads, run_tiles, tile_rows
 
 #: Largest period or distance between bins: squares of a few hundred of them are numbers in single precision.
@@ -29,11 +29,26 @@ Array = NDArray[Any]
 NearestScan = Callable[[slice, NDArray[np.intp], Array], None]
 #: Takes points, rows of them, weights s and coefficients Bᵀ; fills their coordinates, nearest landmarks and d².
 ExtensionScan = Callable[["Points", slice, Array, Array, Array, NDArray[np.intp], Array], None]
-#: Takes one point, not prepared; says whether the row of its d² to the landmarks was filled.
-OneRow = Callable[[Array], bool]
 #: Takes points x_i as they came, (n, features) in float64, their d² to landmarks z_j, (n, M), and shares g, (n, k, M);
 #: writes Σ_j g_cj ∂d²(x_i, z_j)/∂x_i to (n, k, features). All C-contiguous; trusted; safe on several threads.
 SquaresGradient = Callable[[NDArray[np.float64], Array, Array, Array], None]
+
+
+class DirectStep(NamedTuple):
+    """The online step of points as they come: measured and embedded in one pass, without being prepared.
+
+    Both functions take a C-contiguous array of float32 or float64 numbers whose rows have the ``shape`` of a point, and
+    arrays to fill. They return False, having filled some of these or none, where a value is not finite or too large, or
+    where a setting of the metric has changed: :meth:`Metric.prepare` then gives the reason. Numbers do not depend on
+    how many points come together, nor on their precision but for its rounding; safe to call from several threads.
+    """
+
+    #: Of one point.
+    shape: tuple[int, ...]
+    #: Takes points, and fills their coordinates, nearest landmarks and d² to these.
+    embed: Callable[[Array, Array, NDArray[np.intp], Array], bool]
+    #: Takes points, and fills the rows of d² by which they are embedded.
+    measure: Callable[[Array, Array], bool]
 
 
 class Places(NamedTuple):
@@ -98,6 +113,10 @@ class Metric(ABC):
     is_true_metric: ClassVar[bool] = True
     #: Whether one distance takes microseconds instead of nanoseconds, so that fewer should be measured.
     is_slow: ClassVar[bool] = False
+    #: Whether a model file can describe it; a Python function is named there and must be passed again.
+    fits_into_file: ClassVar[bool] = True
+    #: Whether distances are in units of how far apart points lie locally (:mod:`ldmaps.metrics.local_scales`).
+    has_local_scales: ClassVar[bool] = False
 
     @abstractmethod
     def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> Points:
@@ -117,6 +136,10 @@ class Metric(ABC):
         These are no frames. Where points are windows of ``lags`` rows, features are the same columns over and over.
         """
         return self
+
+    def as_new(self, points: Points) -> Points:
+        """Return training ``points`` as new ones come: without what a fit has found out about each of them."""
+        return points
 
     @abstractmethod
     def squared_block(self, a: Points, rows: slice, b: Points, cols: slice, out: NDArray[Any]) -> None:
@@ -157,20 +180,24 @@ class Metric(ABC):
         """
         return None
 
-    def one_row(self, landmarks: Points, row: NDArray[Any]) -> OneRow | None:
-        """Return a way to check and measure one point that takes less time than preparing it, or None.
+    def direct_step(
+        self, landmarks: Points, rate: float, weights: Array, coefficients: Array
+    ) -> DirectStep | None:
+        """Return a way to embed points as they come, without preparing them, or None.
 
-        It is called with an array whose first axis has length 1, by one thread at a time, and fills ``row``, (1, M),
-        with the same bits as preparing it and measuring from the ``landmarks`` give. It returns False for whatever
-        needs a conversion or an explanation; the point is then prepared.
+        Asked for once per map, whose ``landmarks``, ``rate`` 1/(2h), ``weights`` s and ``coefficients`` Bᵀ are given.
         """
         return None
+
+    def as_given(self, X: ArrayLike) -> NDArray[Any]:
+        """Return points ``X``, of whatever type and layout, as a direct step takes them; not yet known to be finite."""
+        return np.require(as_float_array(X, finite=False), requirements=("C", "A"))
 
     def squares_gradient(self, landmarks: Points) -> SquaresGradient:
         """Return a function that sums up gradients of d² to ``landmarks``; by default d² has none."""
         raise GradientError(
             f"the metric {self!r} has no gradient, so neither has a map fitted with it; "
-            "gradients need Euclidean, Periodic, RMSD or Features: fit the map with one of these"
+            "gradients need Euclidean, StandardizedEuclidean, Periodic, RMSD or Features: fit the map with one of these"
         )
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Self, cast
 
 import numpy as np
@@ -12,10 +13,10 @@ from ldmaps import kernels
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics.base import (
     Array,
+    DirectStep,
     ExtensionScan,
     Metric,
     NearestScan,
-    OneRow,
     Places,
     Points,
     SquaresGradient,
@@ -213,29 +214,35 @@ class Euclidean(Metric):
 
         return scan
 
-    def one_row(self, landmarks: Points, row: NDArray[Any]) -> OneRow | None:
-        """Return a way to measure one point where it stands; its d² shows whether it is finite."""
-        if type(self) is not Euclidean or not isinstance(landmarks, ColumnPoints):
+    def direct_step(
+        self, landmarks: Points, rate: float, weights: Array, coefficients: Array
+    ) -> DirectStep | None:
+        """Return a way to embed rows as they come, or None where matrix products are quicker."""
+        if type(self) is not Euclidean:
             return None  # who inherits this may prepare or measure otherwise
-        columns = landmarks.columns
-        measure, count = kernels.squared_euclidean, len(landmarks)
-        shape, ndarray, first_square = (1, landmarks.n_features), np.ndarray, row.item
-        # With |z|² and d² to z below this share of what is safe, |x|² ≤ 2|z|² + 2d² is safe too.
-        limit = _SAFE_SUM[columns.dtype] / 16
-        first = columns[:, 0].astype(np.float64)
-        if not float(np.vdot(first, first)) < limit:
+        n_features = cast(RowPoints, landmarks).n_features
+        return self._row_step(landmarks, np.ones(n_features), (rate, weights, coefficients), lambda: True)
+
+    def _row_step(
+        self,
+        landmarks: Points,
+        factors: NDArray[np.float64],
+        step: tuple[float, Array, Array],
+        is_as_made: Callable[[], bool],
+    ) -> DirectStep | None:
+        """Return a way to embed rows whose features are multiplied by ``factors``, while ``is_as_made``."""
+        if isinstance(landmarks, RowPoints) and len(landmarks) > kernels.FEW:
             return None
+        columns = np.ascontiguousarray(cast(RowPoints, landmarks).values.T)
+        left = factors, _largest(columns.dtype, len(factors)), columns
 
-        def fill(X: NDArray[Any]) -> bool:
-            if type(X) is not ndarray or X.shape != shape:
-                return False
-            try:
-                measure(X.T, 0, 1, columns, 0, count, row)
-            except TypeError:
-                return False  # of another type, or not contiguous
-            return bool(first_square(0) < limit)
+        def embed(X: Array, coordinates: Array, nearest: NDArray[np.intp], lowest: Array) -> bool:
+            return is_as_made() and kernels.embed_euclidean(X, *left, *step, coordinates, nearest, lowest)
 
-        return fill
+        def measure(X: Array, squared: Array) -> bool:
+            return is_as_made() and kernels.euclidean_squares(X, *left, squared)
+
+        return DirectStep((len(factors),), embed, measure)
 
     def squares_gradient(self, landmarks: Points) -> SquaresGradient:
         """Return an object that sums up gradients of d² to these landmarks."""
@@ -269,10 +276,14 @@ def vector_gradient(landmarks: Points, period: NDArray[np.float64] | None = None
     return add_up
 
 
+def _largest(dtype: np.dtype[Any], n_features: int) -> float:
+    """Return the largest value of a feature with which no squared distance overflows."""
+    return math.sqrt(float(np.finfo(dtype).max) / n_features) / 4
+
+
 def _check_range(X: NDArray[Any]) -> None:
     """Raise when a squared distance could overflow."""
-    largest = float(np.abs(X).max())
-    limit = math.sqrt(float(np.finfo(X.dtype).max) / X.shape[1]) / 4
+    largest, limit = float(np.abs(X).max()), _largest(X.dtype, X.shape[1])
     if largest > limit:
         raise InvalidInputError(
             f"values up to {largest:.3g} are too large: their squared distances overflow {X.dtype}, "

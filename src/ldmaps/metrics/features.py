@@ -6,16 +6,17 @@ What is not periodic has a period that nothing reaches.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps import kernels
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import LARGEST, Array, Metric, OneRow, Points, SquaresGradient
+from ldmaps.metrics.base import LARGEST, Array, DirectStep, Metric, Points, SquaresGradient
 from ldmaps.metrics.euclidean import ColumnPoints
 from ldmaps.metrics.feature_choice import KINDS, checked_atoms, chosen_features
 from ldmaps.metrics.periodic import Periodic
@@ -138,7 +139,7 @@ class Features(Periodic):
         Parameters
         ----------
         source : FrameSource or Atoms
-            What :func:`ldmaps.inputs.open` returned, or its ``atoms``.
+            What :func:`ldmaps.inputs.open_files` returned, or its ``atoms``.
         what : str
             "dihedrals" (φ, ψ, ω of proteins; all torsions of bonded atoms other than hydrogen in other molecules),
             "chi" (those of side chains), "distances" (between all Cα, or all atoms other than hydrogen), "contacts"
@@ -226,25 +227,39 @@ class Features(Periodic):
             "such frames out, or use a larger unit of length"
         )
 
-    def one_row(self, landmarks: Points, row: NDArray[Any]) -> OneRow | None:
-        """Return a way to compute the features of one frame, in memory of their own, and measure them."""
+    def as_given(self, X: ArrayLike) -> NDArray[Any]:
+        """Return frames ``X``, of whatever type and layout, as (n, atoms, 3)."""
+        return self._frames(X)
+
+    def direct_step(
+        self, landmarks: Points, rate: float, weights: Array, coefficients: Array
+    ) -> DirectStep | None:
+        """Return a way to embed frames as they come, whose features stay in cache."""
         if type(self) is not Features:
             return None  # who inherits this may prepare or measure otherwise
-        groups, scales, _, largest = self._resolved
-        column = np.empty((self.n_features, 1), landmarks.dtype)
-        is_plain = bool((scales == 1).all()) and groups[-1].kind != "contact"
-        values = column.T if is_plain else np.empty((1, self.n_features))
-        compute, highest = kernels.internal_coordinates, np.maximum.reduce
+        _, scales, period, largest = self._resolved
+        columns = cast(ColumnPoints, landmarks).columns
+        left = scales, period, min(largest, sys.float_info.max), columns
+        step = rate, weights, coefficients
 
-        def write(frame: NDArray[Any]) -> bool:
-            for _, atoms, first in groups:
-                compute(frame, atoms, first, values)
-            if not is_plain:
-                self._soften(values)
-                np.multiply(values[0], scales, out=column[:, 0])
-            return largest == math.inf or bool(highest(column[:, 0]) <= largest)
+        def in_blocks(X: Array, work: Callable[[slice, Array], bool]) -> bool:
+            starts = range(0, len(X), _BLOCK)
+            blocks = (slice(start, min(start + _BLOCK, len(X))) for start in starts)
+            return all(work(rows, self._values(X[rows])) for rows in blocks)
 
-        return self._column_row(landmarks, row, column, (1, self.n_atoms, 3), write)
+        def embed(X: Array, coordinates: Array, nearest: NDArray[np.intp], lowest: Array) -> bool:
+            def work(rows: slice, values: Array) -> bool:
+                out = coordinates[rows], nearest[rows], lowest[rows]
+                return bool(kernels.embed_periodic(values, *left, *step, *out))
+
+            return in_blocks(X, work)
+
+        def measure(X: Array, squared: Array) -> bool:
+            return in_blocks(
+                X, lambda rows, values: bool(kernels.periodic_squares(values, *left, squared[rows]))
+            )
+
+        return DirectStep((self.n_atoms, 3), embed, measure)
 
     def squares_gradient(self, landmarks: Points) -> SquaresGradient:
         """Return an object that sums up gradients of d² to these landmarks."""

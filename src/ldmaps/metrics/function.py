@@ -40,6 +40,7 @@ class Function(Metric):
     name = "function"
     is_true_metric = False
     is_slow = True
+    fits_into_file = False
 
     def __init__(self, function: Callable[[NDArray[Any], NDArray[Any]], float]) -> None:
         self.function = function

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import sys
 from typing import Any, cast
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps import kernels
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import LARGEST, Array, Metric, OneRow, Places, Points, SquaresGradient
+from ldmaps.metrics.base import LARGEST, Array, DirectStep, Metric, Places, Points, SquaresGradient
 from ldmaps.metrics.euclidean import ColumnPoints, vector_gradient
 from ldmaps.point_faults import as_float_array
 
@@ -53,42 +53,24 @@ class Periodic(Metric):
         period[:] = self.period
         kernels.squared_periodic(left, rows.start, rows.stop, right, cols.start, cols.stop, period, out)
 
-    def one_row(self, landmarks: Points, row: NDArray[Any]) -> OneRow | None:
-        """Return a way to wrap one point, in memory of its own, and measure it."""
+    def direct_step(
+        self, landmarks: Points, rate: float, weights: Array, coefficients: Array
+    ) -> DirectStep | None:
+        """Return a way to embed angles as they come."""
         if type(self) is not Periodic:
             return None  # who inherits this may prepare or measure otherwise
-        n_features = cast(ColumnPoints, landmarks).n_features
-        column = np.empty((n_features, 1), landmarks.dtype)
-        wrap, periods = kernels.wrap_to_columns, self._periods(n_features)
-        return self._column_row(landmarks, row, column, (1, n_features), lambda X: wrap(X, periods, column))
+        b, settings = cast(ColumnPoints, landmarks), self.period
+        left = np.ones(b.n_features), self._periods(b.n_features), sys.float_info.max, b.columns
+        step = rate, weights, coefficients
 
-    def _column_row(
-        self,
-        landmarks: Points,
-        row: Array,
-        column: Array,
-        shape: tuple[int, ...],
-        write: Callable[..., bool | None],
-    ) -> OneRow:
-        """Return a way to measure points of a shape, whose features ``write`` puts into a column, or returns False."""
-        b, settings = cast(ColumnPoints, landmarks).columns, self.period
-        period = np.empty(len(b), b.dtype)
-        period[:] = settings
-        measure, both = kernels.squared_periodic, (column, 0, 1, b, 0, len(landmarks), period, row)
-        ndarray, first_square, infinity = np.ndarray, row.item, math.inf
+        def embed(X: Array, coordinates: Array, nearest: NDArray[np.intp], lowest: Array) -> bool:
+            is_as_made = self.period is settings
+            return is_as_made and kernels.embed_periodic(X, *left, *step, coordinates, nearest, lowest)
 
-        def fill(X: NDArray[Any]) -> bool:
-            if type(X) is not ndarray or X.shape != shape or self.period is not settings:
-                return False
-            try:
-                if write(X) is False:
-                    return False
-            except TypeError:
-                return False  # of another type, or not contiguous
-            measure(*both)
-            return bool(first_square(0) < infinity)  # what is not finite shows in every d²
+        def measure(X: Array, squared: Array) -> bool:
+            return self.period is settings and kernels.periodic_squares(X, *left, squared)
 
-        return fill
+        return DirectStep((b.n_features,), embed, measure)
 
     def squares_gradient(self, landmarks: Points) -> SquaresGradient:
         """Return an object that sums up gradients of d² to these landmarks."""

@@ -13,11 +13,12 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldmaps import kernels
 from ldmaps.errors import InvalidInputError
-from ldmaps.metrics.base import Array, Metric, OneRow, Places, Points, SquaresGradient
+from ldmaps.metrics.base import Array, DirectStep, Metric, Places, Points, SquaresGradient
 from ldmaps.metrics.rmsd_frames import (
     RMSDPoints,
     WeighedAtoms,
     from_panels,
+    landmark_lanes,
     new_panels,
     padded,
     resolve_atoms,
@@ -27,6 +28,9 @@ from ldmaps.point_faults import as_float_array, check_stored_names, stored_array
 
 #: A stored frame's squared norm may be off by this share: far more than rounding, and less than any other frame's.
 _NORM_ROOM = 1e-2
+#: Landmarks up to which frames are measured as they come, against landmarks in the lanes of registers. Beyond,
+#: preparing them is worth its time: it makes each distance cheaper.
+MOST_IN_LANES = 64
 
 
 class RMSD(Metric):
@@ -38,7 +42,7 @@ class RMSD(Metric):
         How much each atom counts, in the superposition and in the mean alike; for example masses. Atoms of weight 0
         are left out. By default all count equally. Light atoms that spin freely (methyl hydrogens) can hide slow
         motions in an unweighted RMSD.
-    align : array-like of int, optional
+    superpose_on : array-like of int, optional
         Indices of at least three atoms that alone determine the superposition (with their weights); the deviation is
         then measured over all atoms. This shows how the rest moves relative to a part, and is tens of times slower.
         The result is no longer a true metric, and where the chosen atoms lie on a line the superposition is not
@@ -48,7 +52,7 @@ class RMSD(Metric):
     -----
     Frames are ``(n, atoms, 3)`` or ``(n, 3·atoms)``, in any unit of length, which is then the unit of the distance.
     Errors of d² are a few roundings of the squared radii of gyration in the precision used, for every pair of
-    structures (mirror images and atoms in a plane or on a line included). ``weights`` and ``align`` must not be
+    structures (mirror images and atoms in a plane or on a line included). ``weights`` and ``superpose_on`` must not be
     changed in place once the metric has been used.
 
     Examples
@@ -65,19 +69,38 @@ class RMSD(Metric):
     has_structures = True
     has_units = True
 
-    def __init__(self, weights: ArrayLike | None = None, align: ArrayLike | None = None) -> None:
+    def __init__(self, weights: ArrayLike | None = None, superpose_on: ArrayLike | None = None) -> None:
         self.weights = weights
-        self.align = align
+        self.superpose_on = superpose_on
         self._resolved: tuple[Any, Any, int, WeighedAtoms] | None = None
 
     @property
     def is_true_metric(self) -> bool:  # type: ignore[override]
         """Whether d obeys the triangle inequality: not when only some atoms are superposed."""
-        return self.align is None
+        return self.superpose_on is None
 
     def prepare(self, X: ArrayLike, dtype: DTypeLike | None = None) -> RMSDPoints:
         """Validate frames, then centre, weigh and pack them."""
-        # Not converted to ``dtype`` yet: far from the origin that would round the structure away.
+        frames = self.as_given(X)
+        atoms = self.weighed_atoms(frames.shape[1])
+        kind = frames.dtype if dtype is None else np.dtype(dtype)
+        if kind.char not in "fd":
+            raise InvalidInputError(f"dtype must be float32 or float64, got {kind}")
+        # What is not finite shows in a frame's norm, where every atom has a share in it.
+        if atoms.fitted is not None or len(atoms.kept) < frames.shape[1]:
+            as_float_array(X, ndim=(2, 3))
+        packed = _pack(frames, atoms, kind)
+        if packed is None:
+            as_float_array(X, ndim=(2, 3))  # says which value is not finite
+            raise InvalidInputError(
+                f"coordinates up to {np.abs(frames).max():.3g} overflow when they are squared in {kind}; "
+                "use a larger unit of length, or float64"
+            )
+        return packed
+
+    def as_given(self, X: ArrayLike) -> NDArray[Any]:
+        """Return frames ``X``, of whatever type and layout, as (n, atoms, 3)."""
+        # Not converted to the map's precision yet: far from the origin that would round the structure away.
         frames = as_float_array(X, ndim=(2, 3), finite=False)
         if frames.ndim == 2:
             if frames.shape[1] % 3:
@@ -91,21 +114,7 @@ class RMSD(Metric):
             raise InvalidInputError(
                 f"frames must have shape (n, atoms, 3), got {frames.shape}; the last axis is x, y, z"
             )
-        atoms = self.weighed_atoms(frames.shape[1])
-        kind = frames.dtype if dtype is None else np.dtype(dtype)
-        if kind.char not in "fd":
-            raise InvalidInputError(f"dtype must be float32 or float64, got {kind}")
-        # What is not finite shows in a frame's norm, where every atom has a share in it.
-        if atoms.fitted is not None or len(atoms.kept) < frames.shape[1]:
-            as_float_array(X, ndim=(2, 3))
-        packed = _pack(np.require(frames, requirements=("C", "A")), atoms, kind)
-        if packed is None:
-            as_float_array(X, ndim=(2, 3))  # says which value is not finite
-            raise InvalidInputError(
-                f"coordinates up to {np.abs(frames).max():.3g} overflow when they are squared in {kind}; "
-                "use a larger unit of length, or float64"
-            )
-        return packed
+        return np.require(frames, requirements=("C", "A"))
 
     def squared_block(self, a: Points, rows: slice, b: Points, cols: slice, out: NDArray[Any]) -> None:
         """Write d² of a tile of pairs to ``out``; trusts its input."""
@@ -126,34 +135,44 @@ class RMSD(Metric):
                 "useful map)"
             )
 
-    def one_row(self, landmarks: Points, row: NDArray[Any]) -> OneRow | None:
-        """Return a way to prepare one frame, in memory of its own, and measure it."""
-        b, weights = cast(RMSDPoints, landmarks), self.weights
-        # Who inherits this may prepare or measure otherwise; and not where some atoms have no weight, or alone decide.
-        is_aligned = self.align is not None or b.fit_panels is not None
-        if type(self) is not RMSD or is_aligned or self._n_atoms_of(b) != b.n_atoms:
+    def direct_step(
+        self, landmarks: Points, rate: float, weights: Array, coefficients: Array
+    ) -> DirectStep | None:
+        """Return a way to embed frames as they come, or None where some atoms alone are superposed."""
+        b, settings, n_atoms = cast(RMSDPoints, landmarks), self.weights, self._n_atoms_of(landmarks)
+        # Who inherits this may prepare or measure otherwise.
+        if type(self) is not RMSD or self.superpose_on is not None or b.fit_panels is not None:
             return None
-        kept, root_weights = self.weighed_atoms(b.n_atoms)[:2]
-        panels = new_panels(1, 3 * b.n_atoms, b.dtype)
-        moments = np.zeros((kernels.MOMENTS, panels.shape[2]), b.dtype)
-        prepare, measure = kernels.prepare_frames, kernels.squared_rmsd
-        both = panels, moments, 0, 1, b.panels, b.moments, 0, len(b), row
-        shape, ndarray = (1, b.n_atoms, 3), np.ndarray
+        kept, root_weights = self.weighed_atoms(n_atoms)[:2]
+        if len(kept) != b.n_atoms:
+            return None
+        left: tuple[Array, ...]
+        if len(b) <= MOST_IN_LANES and len(kept) >= kernels.FEWEST_ATOMS:
+            embed_kernel, measure_kernel = kernels.embed_by_lanes, kernels.squares_by_lanes
+            left = (
+                kept,
+                (root_weights**2).astype(b.dtype),
+                landmark_lanes(b.panels, len(b), root_weights),
+                b.moments,
+            )
+        else:
+            embed_kernel, measure_kernel = kernels.embed_by_panels, kernels.squares_by_panels
+            left = kept, root_weights, b.panels, b.moments
+        step = rate, weights, coefficients
+        all_count = len(kept) == n_atoms
 
-        def fill(X: NDArray[Any]) -> bool:
-            if type(X) is not ndarray or X.shape != shape:
-                return False
-            if weights is not self.weights or self.align is not None:
-                return False
-            try:
-                if not prepare(X, kept, root_weights, panels, moments):
-                    return False
-            except TypeError:
-                return False  # of another type, or not contiguous
-            measure(*both)
-            return True
+        def is_sound(X: Array) -> bool:
+            # What is not finite shows in a frame's norm, where every atom has a share in it.
+            same = self.weights is settings and self.superpose_on is None
+            return same and (all_count or bool(np.isfinite(X).all()))
 
-        return fill
+        def embed(X: Array, coordinates: Array, nearest: NDArray[np.intp], lowest: Array) -> bool:
+            return is_sound(X) and embed_kernel(X, *left, *step, coordinates, nearest, lowest)
+
+        def measure(X: Array, squared: Array) -> bool:
+            return is_sound(X) and measure_kernel(X, *left, squared)
+
+        return DirectStep((n_atoms, 3), embed, measure)
 
     def group_distance_sums(
         self, points: Points, bounds: NDArray[np.intp], weights: Array, sums: Array
@@ -245,10 +264,10 @@ class RMSD(Metric):
 
     # -- model files ------------------------------------------------------
     def parameters(self) -> dict[str, Any]:
-        """Return the weights and the atoms to align, as arrays or None."""
+        """Return the weights and the atoms to superpose_on, as arrays or None."""
         return {
             "weights": None if self.weights is None else np.asarray(self.weights),
-            "align": None if self.align is None else np.asarray(self.align),
+            "superpose_on": None if self.superpose_on is None else np.asarray(self.superpose_on),
         }
 
     def export_points(self, points: Points) -> dict[str, NDArray[Any]]:
@@ -267,7 +286,7 @@ class RMSD(Metric):
 
     def import_points(self, arrays: Mapping[str, NDArray[Any]]) -> RMSDPoints:
         """Rebuild points from :meth:`export_points`, bit by bit."""
-        is_aligned = self.align is not None
+        is_aligned = self.superpose_on is not None
         names = ("coordinates", "moments", "fit_coordinates", "precision")
         check_stored_names(arrays, names if is_aligned else names[:2])
         coordinates = stored_array(arrays, "coordinates", (None, None, 3))
@@ -299,8 +318,18 @@ class RMSD(Metric):
     def weighed_atoms(self, n_atoms: int) -> WeighedAtoms:
         """Return which of ``n_atoms`` atoms count and how much; remembered, as streams prepare frame by frame."""
         kept = self._resolved
-        if kept is None or kept[0] is not self.weights or kept[1] is not self.align or kept[2] != n_atoms:
-            kept = (self.weights, self.align, n_atoms, resolve_atoms(self.weights, self.align, n_atoms))
+        if (
+            kept is None
+            or kept[0] is not self.weights
+            or kept[1] is not self.superpose_on
+            or kept[2] != n_atoms
+        ):
+            kept = (
+                self.weights,
+                self.superpose_on,
+                n_atoms,
+                resolve_atoms(self.weights, self.superpose_on, n_atoms),
+            )
             self._resolved = kept
         return kept[3]
 

@@ -27,7 +27,7 @@ class WeighedAtoms(NamedTuple):
     root_fit_weights: NDArray[np.float64] | None
 
 
-def resolve_atoms(weights: ArrayLike | None, align: ArrayLike | None, n_atoms: int) -> WeighedAtoms:
+def resolve_atoms(weights: ArrayLike | None, superpose_on: ArrayLike | None, n_atoms: int) -> WeighedAtoms:
     """Return the atoms that :class:`~ldmaps.metrics.RMSD`'s settings mean, for frames of so many, or raise."""
     if weights is None:
         values = np.ones(n_atoms)
@@ -57,33 +57,33 @@ def resolve_atoms(weights: ArrayLike | None, align: ArrayLike | None, n_atoms: i
             f"{least / total:g} of it"
         )
     root_weights = np.sqrt(values[kept] / total)
-    if align is None:
+    if superpose_on is None:
         return WeighedAtoms(kept, root_weights, None, None)
 
-    fitted = _numbers("align", align)
+    fitted = _numbers("superpose_on", superpose_on)
     if fitted.dtype.kind not in "iu" or fitted.ndim != 1:
         raise InvalidInputError(
-            f"align must be a list of atom indices, got {fitted.dtype} values of shape {fitted.shape}; "
+            f"superpose_on must be a list of atom indices, got {fitted.dtype} values of shape {fitted.shape}; "
             "turn a mask into indices with numpy.flatnonzero"
         )
     outside = fitted[(fitted < 0) | (fitted >= n_atoms)]
     if len(outside):
         raise InvalidInputError(
-            f"align holds the index {outside[0]}, but frames have {n_atoms} atoms; "
+            f"superpose_on holds the index {outside[0]}, but frames have {n_atoms} atoms; "
             f"indices must lie between 0 and {n_atoms - 1}"
         )
     fitted = fitted.astype(np.intp)
     names, counts = np.unique(fitted, return_counts=True)
     if (counts > 1).any():
         raise InvalidInputError(
-            f"align names atom {names[counts > 1][0]} more than once; "
+            f"superpose_on names atom {names[counts > 1][0]} more than once; "
             "name every atom once and use weights instead"
         )
     fitted = fitted[values[fitted] > 0]
     if len(fitted) < 3:
         raise InvalidInputError(
-            "align must name at least 3 atoms with a weight to determine a superposition, "
-            f"got {len(fitted)}; add atoms to align or give those atoms weights"
+            "superpose_on must name at least 3 atoms with a weight to determine a superposition, "
+            f"got {len(fitted)}; add atoms to superpose_on or give those atoms weights"
         )
     return WeighedAtoms(kept, root_weights, fitted, np.sqrt(values[fitted] / values[fitted].sum()))
 
@@ -106,8 +106,10 @@ class RMSDPoints(Points):
     ]  # (panels, 3·atoms, lanes): centred and weighed coordinates, ``lanes`` frames per panel
     moments: NDArray[
         Any
-    ]  # (3, panels·lanes): squared norm, norm and area; with ``align`` the squared norm alone
-    fit_panels: NDArray[Any] | None = None  # the atoms that determine the superposition, with ``align``
+    ]  # (3, panels·lanes): squared norm, norm and area; with ``superpose_on`` the squared norm alone
+    fit_panels: NDArray[Any] | None = (
+        None  # the atoms that determine the superposition, with ``superpose_on``
+    )
 
     def __len__(self) -> int:
         return self.length
@@ -175,3 +177,18 @@ def from_panels(panels: NDArray[Any], indices: NDArray[np.intp]) -> NDArray[Any]
     lanes = panels.shape[2]
     frames: NDArray[Any] = panels[indices // lanes, :, indices % lanes]
     return frames
+
+
+def landmark_lanes(panels: NDArray[Any], n_landmarks: int, root_weights: NDArray[np.float64]) -> NDArray[Any]:
+    """Return landmarks out of their panels as ``kernels/landmark_lanes.h`` has them, (atoms, parts, lanes).
+
+    An atom's coordinates are weighed once more, and those along one axis stand side by side, padded to quartets.
+    """
+    frames = from_panels(panels, np.arange(n_landmarks)).reshape(n_landmarks, -1, 3).astype(np.float64)
+    n_atoms, lanes = len(root_weights), panels.shape[2]
+    quartets = -(-n_landmarks // int(kernels.QUARTET)) * int(kernels.QUARTET)
+    by_axis = np.zeros((n_atoms, 3, quartets))
+    by_axis[:, :, :n_landmarks] = (frames * root_weights[:, None]).transpose(1, 2, 0)
+    result = np.zeros((n_atoms, -(-3 * quartets // lanes) * lanes), panels.dtype)
+    result[:, : 3 * quartets] = by_axis.reshape(n_atoms, -1)
+    return result.reshape(n_atoms, -1, lanes)

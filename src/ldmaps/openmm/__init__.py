@@ -8,12 +8,12 @@ from ldmaps._lazy import load_on_first_use
 
 if TYPE_CHECKING:
     from ldmaps.openmm.biased_runs import BiasLog as BiasLog
-    from ldmaps.openmm.biased_runs import effective_number as effective_number
+    from ldmaps.openmm.biased_runs import effective_sample_size as effective_sample_size
     from ldmaps.openmm.biased_runs import metadynamics_weights as metadynamics_weights
     from ldmaps.openmm.forces import bias_variable as bias_variable
+    from ldmaps.openmm.forces import boundary_restraint as boundary_restraint
     from ldmaps.openmm.forces import coordinate_force as coordinate_force
-    from ldmaps.openmm.forces import domain_wall as domain_wall
-    from ldmaps.openmm.forces import outward_force as outward_force
+    from ldmaps.openmm.forces import exploration_force as exploration_force
     from ldmaps.openmm.reporter import Branch as Branch
     from ldmaps.openmm.reporter import LandmarkReporter as LandmarkReporter
     from ldmaps.openmm.reporter import Save as Save
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 load_on_first_use(
     __name__,
     {
-        "biased_runs": "BiasLog effective_number metadynamics_weights",
-        "forces": "bias_variable coordinate_force domain_wall outward_force",
+        "biased_runs": "BiasLog effective_sample_size metadynamics_weights",
+        "forces": "bias_variable coordinate_force boundary_restraint exploration_force",
         "reporter": "Branch LandmarkReporter Save Snapshot Stop StopSimulation run_until",
     },
 )

@@ -108,7 +108,7 @@ class BiasLog(FrameReporter):
             self._warned = True
             warnings.warn(
                 f"{WATCHED - sum(self._verdicts)} of the last {WATCHED} frames were outside the map's domain, where "
-                "its coordinates are extrapolated; add a domain_wall, or absorb the new frames into the map",
+                "its coordinates are extrapolated; add a boundary_restraint, or absorb the new frames into the map",
                 OutsideDomainWarning,
                 stacklevel=2,
             )
@@ -220,7 +220,7 @@ def metadynamics_weights(
     logarithms = bias_at(values, grid, variables) / (GAS_CONSTANT * kelvin)
     weights: NDArray[np.float64] = np.exp(logarithms - logarithms.max())
     weights /= weights.mean()
-    effective = effective_number(weights)
+    effective = effective_sample_size(weights)
     if effective < FEWEST_EFFECTIVE:
         warnings.warn(
             f"the effective sample size is only {effective:.1f} of {len(weights):,} frames; run longer, discard the "
@@ -231,7 +231,7 @@ def metadynamics_weights(
     return weights
 
 
-def effective_number(weights: ArrayLike) -> float:
+def effective_sample_size(weights: ArrayLike) -> float:
     """Return (Σw)²/Σw², the number of equally weighted frames that weighted ones amount to.
 
     Parameters

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ldmaps.embedded_rows import place_of
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.domain import BUMP_SHARE, excess_with_gradient, log_density_with_gradient
 from ldmaps.inputs.topology import atom_indices
@@ -76,7 +77,7 @@ class FloodEnergy:
 
 def coordinate_force(
     model: Any,
-    coordinate: int = 0,
+    coordinate: int | str = 0,
     *,
     atoms: ArrayLike | None = None,
     topology: Any = None,
@@ -89,8 +90,8 @@ def coordinate_force(
     ----------
     model : LandmarkDiffusionMap, DiffusionMap or path
         Fitted on frames in nm with RMSD or Features, or the ``.ldm`` file of such a map.
-    coordinate : int
-        Which column of ``model.transform``, from 0: 0 is the slowest motion, ψ₂ of the paper.
+    coordinate : str or int
+        Which coordinate: its name, such as "psi2", or its column of ``model.transform``, from 0.
     atoms : array-like of int, optional
         Which particles of the system the map was fitted on, in its order. By default the atoms of ``topology``
         that have the residues and names of the map's; the log "ldmaps" lists them (INFO). A map that does not
@@ -117,23 +118,18 @@ def coordinate_force(
         For atoms, units or coordinates that do not fit; ``GradientError`` for a map without gradients.
     """
     model = fitted_on_frames(model)
-    k = int(model.n_components_)
-    if not is_whole_number(coordinate) or not 0 <= coordinate < k:
-        raise InvalidInputError(
-            f"coordinate {coordinate!r} does not exist: the map has {k}, counted from 0; "
-            f"pass a whole number from 0 to {k - 1}"
-        )
+    column = place_of(coordinate, model.coordinate_names_)
     particles = _particles(model, atoms, topology, ignore_names)
     distances = _own_distances(model, particles, topology, native)
     if distances is not None:
-        return native_coordinate(model.embedder_, int(coordinate), distances)
+        return native_coordinate(model.embedder_, column, distances)
     # Of the coefficients only those of the one coordinate, so that no other is differentiated.
     one = model.embedder_.coefficients[int(coordinate) :][:1].copy()
     value = CoordinateValue(replace(model.embedder_, coefficients=one), len(particles))
     return _python_force(value, particles)
 
 
-def domain_wall(
+def boundary_restraint(
     model: Any,
     strength: Any,
     *,
@@ -173,7 +169,7 @@ def domain_wall(
     return _python_force(WallEnergy(embedder, spring, reach, len(particles)), particles)
 
 
-def outward_force(
+def exploration_force(
     model: Any,
     strength: Any,
     *,
@@ -216,7 +212,7 @@ def outward_force(
 
 def bias_variable(
     model: Any,
-    coordinate: int = 0,
+    coordinate: int | str = 0,
     width: float | None = None,
     *,
     limits: tuple[float, float] | None = None,
@@ -245,13 +241,14 @@ def bias_variable(
 
     model = fitted_on_frames(model)
     chosen = {"atoms": atoms, "topology": topology, "ignore_names": ignore_names, "native": native}
-    force = coordinate_force(model, coordinate, **chosen)
+    column = place_of(coordinate, model.coordinate_names_)
+    force = coordinate_force(model, column, **chosen)
     if width is None:
-        width = float(np.ptp(model.landmark_embedding_[:, coordinate])) * BUMP_SHARE
+        width = float(np.ptp(model.landmark_embedding_[:, column])) * BUMP_SHARE
     width = number_in_unit("width", width, positive=True)
     if grid_width is not None and not (is_whole_number(grid_width) and grid_width >= 2):
         raise InvalidInputError(f"grid_width must be a whole number of points, 2 or more, got {grid_width!r}")
-    coefficients = model.embedder_.coefficients[coordinate].astype(np.float64)
+    coefficients = model.embedder_.coefficients[column].astype(np.float64)
     # A little more than the coefficients' range, so that rounding cannot step over the end.
     slack = 1e-3 * float(np.ptp(coefficients))
     low, high = limits or (float(coefficients.min()) - slack, float(coefficients.max()) + slack)

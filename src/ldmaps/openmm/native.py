@@ -43,6 +43,8 @@ def native_distances(
     ``n_particles`` is how many the system has, None where that is not known.
     """
     count = embedder.n_landmarks
+    if embedder.metric.has_local_scales:
+        return "the map has a bandwidth for each point, which a formula of OpenMM does not have"
     if count > MOST_LANDMARKS:
         return (
             f"the map has {count} landmarks, and OpenMM differentiates its formula quickly for {MOST_LANDMARKS} at "

@@ -18,9 +18,9 @@ from ldmaps.errors import DisconnectedError, InvalidInputError, LdmapsError, Ldm
 from ldmaps.extension import resolve_extension
 from ldmaps.fit.recipe import reference_passes, reference_size
 from ldmaps.inputs import as_source
-from ldmaps.landmarks import Given, Uniform, resolve_selector
+from ldmaps.landmarks import FixedLandmarks, Uniform, resolve_selector
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS
-from ldmaps.landmarks.given import check_indices
+from ldmaps.landmarks.fixed import check_indices
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 from ldmaps.metrics import resolve_metric
 from ldmaps.planning.stage_meter import StageMeter, free_bytes, give_back, law, resident_bytes
@@ -191,7 +191,7 @@ def _planned(
     changes: dict[str, Any] = {"verbose": False}
     limits: Limits = LANDMARK_FIT["limits"].check(model.limits) or Limits()
     limits = replace(limits, resume=None)  # the file is the fit's own
-    if isinstance(selector, Given):  # drawing as many costs as little
+    if isinstance(selector, FixedLandmarks):  # drawing as many costs as little
         selector = changes["landmarks"] = Uniform(len(check_indices(selector.indices, n)))
     m = selector.n_landmarks or DEFAULT_LANDMARKS
     extension = resolve_extension(model.extension, for_tolerance=model.tolerance is not None)

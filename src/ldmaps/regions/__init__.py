@@ -7,7 +7,7 @@ tracker = RegionTracker({"right": Box({"psi2": (0.5, None)}, margin=0.2)})
 
 from ldmaps.regions.alarm import Alarm
 from ldmaps.regions.base import Region
-from ldmaps.regions.basins import Basins, learn_basins, representatives
+from ldmaps.regions.basins import Basins, find_basins, representatives
 from ldmaps.regions.region_file import load_regions, save_regions
 from ldmaps.regions.shapes import Ball, Box, OutOfDomain, Polygon
 from ldmaps.regions.tracker import Event, RegionTracker
@@ -25,7 +25,7 @@ __all__ = [
     "RegionTracker",
     "Transitions",
     "count_transitions",
-    "learn_basins",
+    "find_basins",
     "load_regions",
     "region_labels",
     "representatives",

@@ -18,12 +18,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ldmaps.diffusion.spectrum import places_in_spectrum
 from ldmaps.errors import InvalidInputError, Named
 from ldmaps.extension.embedder import Coverage
 from ldmaps.regions.base import Masks, Region, finite
 from ldmaps.settings import is_whole_number
+from ldmaps.validation.states import corners_of, find_states, relaxation_rates
 
-#: Most basins to look for by default.
+#: Most basins to look for by default where there are no metastable states.
 MOST_BASINS = 8
 #: Most basins whose memberships are optimised: the search has (b-1)² unknowns.
 MOST_OPTIMISED = 6
@@ -127,7 +129,7 @@ class Basins:
         return labels
 
 
-def learn_basins(
+def find_basins(
     model: Any,
     n_basins: int | None = None,
     *,
@@ -142,9 +144,11 @@ def learn_basins(
     model : LandmarkDiffusionMap or DiffusionMap
         The map, fitted.
     n_basins : int, optional
-        b, up to ``n_components_ + 1``. By default the b at which the walk's timescales
-        -1/ln λ drop most from λ_b to λ_{b+1} among the eigenvalues that were computed,
-        or the next lower one at which every basin can be entered.
+        b, up to ``n_components_ + 1``. By default as many as there are metastable states:
+        coordinates are nearly constant within each, and the walk relaxes at least three
+        times faster within them than between them. Where there are none, the b at which
+        the walk's timescales -1/ln λ drop most from λ_b to λ_{b+1}. In both cases the
+        next lower number if a basin could not be entered.
     enter, leave : float
         Membership from which a basin is entered, and below which it is left. With
         ``leave`` of 0.5 or more, no record can be in two basins.
@@ -156,9 +160,9 @@ def learn_basins(
     if n_basins is not None and not (is_whole_number(n_basins) and 2 <= n_basins <= k + 1):
         raise InvalidInputError(
             f"n_basins must be a whole number from 2 to {k + 1} for a map of {k} coordinates, got {n_basins!r}; "
-            "more basins need a map with more components"
+            "for more basins, fit a map with more coordinates (n_components)"
         )
-    b = _spectral_choice(model) if n_basins is None else int(n_basins)
+    b = _number_of_basins(model) if n_basins is None else int(n_basins)
     fit = _fit(model, b)
     while n_basins is None and b > 2 and fit.lowest_peak < high:
         b -= 1
@@ -192,7 +196,7 @@ def representatives(model: Any, regions: Mapping[str, Region]) -> dict[str, int]
     model : LandmarkDiffusionMap or DiffusionMap
         The map, fitted.
     regions : mapping of str to Region
-        Such as ``learn_basins(model).regions``.
+        Such as ``find_basins(model).regions``.
     """
     psi = np.asarray(model.landmark_embedding_, dtype=np.float64)
     weights = np.asarray(model.multiplicities_, dtype=np.float64)
@@ -242,30 +246,31 @@ def _fit(model: Any, b: int) -> _Fit:
     )
 
 
-def _spectral_choice(model: Any) -> int:
-    spectrum = np.asarray(getattr(model, "spectrum_", model.eigenvalues_), dtype=np.float64)
-    k = int(model.n_components_)
+def _number_of_basins(model: Any) -> int:
+    """Return how many metastable states the map has, or into how many sets it falls most clearly."""
+    k, sampling = int(model.n_components_), getattr(model, "sampling_", None)
+    n_states = 1 if sampling is None else int(sampling.n_states)
+    kept = np.asarray(model.eigenvalues_, dtype=np.float64)
+    spectrum = np.asarray(getattr(model, "spectrum_", kept), dtype=np.float64)
+    if n_states == 1:
+        # The leading modes: a fit leaves out harmonics, and absorbing may leave slower modes between coordinates.
+        is_leading = places_in_spectrum(kept, spectrum) == np.arange(k)
+        n_leading = k if is_leading.all() else int(np.argmin(is_leading))
+        psi = np.asarray(model.landmark_embedding_, dtype=np.float64)[:, :n_leading]
+        n_states = find_states(spectrum, psi, np.asarray(model.multiplicities_, dtype=np.float64)).count
+    if n_states > 1:
+        return min(n_states, k + 1)
     # One eigenvalue more than the basins use, to see the drop after them.
-    values = np.clip(spectrum[: min(k, MOST_BASINS - 1) + 1], 1e-12, 1 - 1e-12)
-    if len(values) < 2:
-        return 2
-    rates = -np.log(values)
-    return int(np.argmax(rates[1:] / rates[:-1])) + 2
+    rates = relaxation_rates(spectrum[: min(k, MOST_BASINS - 1) + 1])
+    return 2 if len(rates) < 2 else int(np.argmax(rates[1:] / rates[:-1])) + 2
 
 
 def _inner_simplex(X: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return A that is 1 for each basin at its own corner, corners being the outermost landmarks."""
-    rest = X[:, 1:].copy()
-    corners = [int(np.argmax((rest**2).sum(axis=1)))]
-    rest -= rest[corners[0]]
-    for _ in range(X.shape[1] - 1):
-        lengths = (rest**2).sum(axis=1)
-        corners.append(int(np.argmax(lengths)))
-        direction = rest[corners[-1]] / np.sqrt(lengths[corners[-1]])
-        rest -= np.outer(rest @ direction, direction)
-    if len(set(corners)) < len(corners):
+    corners = corners_of(X[:, 1:])
+    if corners is None:
         raise InvalidInputError(
-            f"the landmarks do not span {len(corners)} basins; ask for fewer, or use more landmarks"
+            f"the landmarks do not span {X.shape[1]} basins; ask for fewer, or use more landmarks"
         )
     return np.asarray(np.linalg.inv(X[corners]), dtype=np.float64)
 

@@ -13,7 +13,7 @@ from ldmaps.errors import InvalidInputError
 from ldmaps.files import written_whole
 from ldmaps.regions.alarm import Alarm
 from ldmaps.regions.base import Region
-from ldmaps.regions.basins import Basin, learn_basins
+from ldmaps.regions.basins import Basin, find_basins
 from ldmaps.regions.shapes import Ball, Box, OutOfDomain, Polygon
 
 _KINDS: tuple[type[Region], ...] = (Box, Ball, Polygon, OutOfDomain, Alarm, Basin)
@@ -27,7 +27,7 @@ def load_regions(path: str | os.PathLike[str], model: Any) -> dict[str, Region]:
     ----------
     path : path-like
         Holds a table ``regions`` with one table per region, each with a ``kind``, and
-        may hold a table ``basins`` with arguments of :func:`learn_basins`; what is
+        may hold a table ``basins`` with arguments of :func:`find_basins`; what is
         learned comes after the regions.
     model : LandmarkDiffusionMap or DiffusionMap
         The map, fitted. Regions that do not fit it are refused.
@@ -121,6 +121,6 @@ def _learned(where: str, settings: Any, model: Any) -> Mapping[str, Region]:
             f"{where}: basins has no {unknown[0]!r}; it has {', '.join(_BASIN_SETTINGS)}, all optional"
         )
     try:
-        return learn_basins(model, **settings).regions
+        return find_basins(model, **settings).regions
     except InvalidInputError as error:
         raise InvalidInputError(f"{where}: basins: {error}") from error

@@ -326,9 +326,11 @@ class _Followed:
         if not self.visit or first == last:
             return
         row = first + int(np.argmax(coverage.distance[first:last]))
-        peak, p = float(coverage.distance[row]), coverage.p_value
+        peak = float(coverage.distance[row])
         if peak > self.visit["peak"]:
-            self.visit |= {"peak": peak, "p": None if p is None else float(p[row]), "why": explain(row)}
+            p = None if coverage.p_value is None else float(coverage.p_value[row])
+            is_known = p is not None and isfinite(p)
+            self.visit |= {"peak": peak, "p": p if is_known else None, "why": explain(row)}
 
     def _moving(self, alarm: Alarm, scores: list[float]) -> Iterator[tuple[bool, bool]]:
         """Yield whether each record enters and stays, and move the threshold after it."""

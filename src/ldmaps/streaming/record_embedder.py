@@ -13,10 +13,10 @@ from ldmaps.errors import BadRecordError, InvalidInputError, one_line
 from ldmaps.extension.embedder import Coverage, Embedder
 from ldmaps.inputs.windows import Cutter, Windows
 from ldmaps.point_faults import bad_value, wrong_width
-from ldmaps.quality.outside_reasons import reasons
 from ldmaps.regions.tracker import Event, RegionTracker
 from ldmaps.streaming.records import Embedded, Records, Rejected
 from ldmaps.streaming.sources import model_facts
+from ldmaps.validation.outside_reasons import reasons
 
 _NO_REGION = np.array([-1], dtype=np.intp)
 _NO_REGION.flags.writeable = False
@@ -35,7 +35,7 @@ class RecordEmbedder:
         if not hasattr(model, "embedder_"):
             raise InvalidInputError(
                 f"a fitted map is needed, got {model!r}; call fit first. A pipeline's scaler is not part of its map: "
-                "fit the map alone with metric=Scaled(), and its file has the scales"
+                "fit the map alone with metric=StandardizedEuclidean(), and its file has the scales"
             )
         self.model = model
         self.tracker = tracker

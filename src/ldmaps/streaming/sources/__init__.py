@@ -12,7 +12,7 @@ import numpy as np
 from ldmaps import door
 from ldmaps.errors import InvalidInputError, Named
 from ldmaps.inputs import as_source as as_points
-from ldmaps.inputs import open as open_finished
+from ldmaps.inputs import open_files
 from ldmaps.inputs.formats import format_of
 from ldmaps.streaming.sources.base import Source
 from ldmaps.streaming.sources.growing_trajectory import GrowingTrajectory
@@ -65,7 +65,7 @@ def open_source(
     columns : sequence of str, optional
         Columns of tables to use, in place of the model's.
     top : path or topology, optional
-        Names the atoms of frames, as in :func:`ldmaps.inputs.open`.
+        Names the atoms of frames, as in :func:`ldmaps.inputs.open_files`.
     select : str, optional
         Atoms to use; the model's by default.
     periodic : {"whole", "keep"}
@@ -75,7 +75,7 @@ def open_source(
     idle_end : float, optional
         Seconds without growth after which a followed file, or a Redis stream, counts as finished.
     stride, start, stop : int, optional
-        Which frames or rows of a finished file, as in :func:`ldmaps.inputs.open`.
+        Which frames or rows of a finished file, as in :func:`ldmaps.inputs.open_files`.
     """
     name = os.fspath(spec)
     part: dict[str, Any] = {"stride": stride, "start": start, "stop": stop}
@@ -97,9 +97,9 @@ def open_source(
     if form is None and (top is not None or (named_form is not None and named_form.kind == "trajectory")):
         if follow:
             return GrowingTrajectory(name, **frames, idle_end=idle_end)
-        return as_source(open_finished(name, **frames, **part))
+        return as_source(open_files(name, **frames, **part))
     if chosen:
-        return as_source(open_finished(name, columns=columns, model_facts=model_facts, **part))
+        return as_source(open_files(name, columns=columns, model_facts=model_facts, **part))
     if follow:
         return GrowingTable(name, model_facts=model_facts, columns=columns, form=form, idle_end=idle_end)
     return FileSource(name, form, model_facts, columns)

@@ -57,7 +57,7 @@ class IMDSource(Source):
     model_facts : mapping, optional
         ``model.source_``: its selection is used, and its atoms are compared.
     periodic : {"whole", "keep"}
-        As in :func:`ldmaps.inputs.open`.
+        As in :func:`ldmaps.inputs.open_files`.
     n_atoms : int, optional
         Atoms that the engine sends, if neither ``top`` nor the model says.
     connect_timeout : float

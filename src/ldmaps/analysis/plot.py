@@ -1,0 +1,229 @@
+"""Plots of a fitted map with matplotlib, as ``model.plot.embedding()`` and the like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from ldmaps._lazy import needed
+from ldmaps.analysis.free_energy import free_energy_profile, free_energy_surface
+from ldmaps.analysis.own_points import PointsOfMap, as_numbers_or_texts
+from ldmaps.diffusion.spectrum import places_in_spectrum
+from ldmaps.embedded_rows import place_of
+from ldmaps.errors import InvalidInputError, Named
+
+#: From Okabe and Ito's palette.
+_BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "#999999"
+
+
+class MapPlots:
+    """Plots of one map; every method draws on ``ax``, or on a new figure, and returns the axes.
+
+    Parameters
+    ----------
+    model : DiffusionMap or LandmarkDiffusionMap
+        Fitted.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def embedding(
+        self,
+        x: int | str = 0,
+        y: int | str = 1,
+        *,
+        colour: ArrayLike | None = None,
+        label: str | None = None,
+        landmarks: bool = True,
+        points: ArrayLike | None = None,
+        ax: Any = None,
+    ) -> Any:
+        """Draw the points of the map, and its landmarks as circles sized by multiplicity.
+
+        Parameters
+        ----------
+        x, y : str or int
+            Which coordinates, such as "psi2", or their places from 0. A single coordinate is drawn against the order
+            of the points.
+        colour, label : array-like of shape (n,), str, optional
+            A number per point, by default their order (a trajectory's time), and what it means.
+        landmarks : bool
+            Whether landmarks are drawn.
+        points : array-like of shape (n, n_components_), optional
+            Points to draw instead of the training points, from ``model.transform``.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        """
+        model = self._model
+        shown = self._shown(points, columns={} if colour is None else {"colour": colour})
+        coordinates, own = shown.coordinates, np.asarray(model.landmark_embedding_)
+        order = np.arange(len(coordinates)) if shown.rows is None else shown.rows
+        if model.n_components_ > 1:
+            columns = [self._place(x), self._place(y)]
+            names = (self._name(columns[0]), self._name(columns[1]))
+            plotted, marks = coordinates[:, columns], own[:, columns]
+        else:
+            names = ("order of the points", self._name(0))
+            plotted = np.column_stack([order, coordinates[:, 0]])
+            marks = np.column_stack([np.asarray(model.landmark_indices_), own[:, 0]])
+            landmarks = landmarks and points is None and shown.rows is not None
+        values: NDArray[Any] = order
+        if colour is not None:  # words become the numbers of their kinds
+            values = as_numbers_or_texts("colour", shown.columns["colour"], len(plotted))[0]
+        ax = self._axes(ax)
+        size = float(np.clip(9000 / max(1, len(plotted)), 0.8, 12))
+        drawn = ax.scatter(*plotted.T, c=values, s=size, cmap="viridis", linewidths=0, rasterized=True)
+        bar = ax.figure.colorbar(drawn, ax=ax)
+        text = label if label is not None else "" if colour is not None else "order of the points"
+        unit = shown.unit_of(text)
+        bar.set_label(f"{text} ({unit})" if unit else text)
+        counts = np.asarray(model.multiplicities_)
+        if landmarks and len(counts) < len(plotted):
+            areas = np.maximum(4.0, 90.0 * counts / counts.max())
+            ax.scatter(*marks.T, s=areas, facecolors="none", edgecolors="black", linewidths=0.6, alpha=0.7)
+        return _labelled(ax, *names)
+
+    def spectrum(self, *, ax: Any = None) -> Any:
+        """Draw the non-trivial eigenvalues, those kept filled, and a line after them.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        """
+        model = self._model
+        check_is_fitted(model, "embedder_")
+        values, k = np.asarray(model.spectrum_), model.n_components_
+        kept = np.isin(np.arange(len(values)), places_in_spectrum(model.eigenvalues_, values))
+        numbers = np.arange(len(values)) + 2
+        ax = self._axes(ax)
+        ax.plot(numbers, values, "-", color=_GREY, linewidth=0.8, zorder=1)
+        sampling = getattr(model, "sampling_", None)
+        if sampling is not None:
+            low, high = sampling.intervals[np.argsort(-sampling.eigenvalues)].T
+            ax.vlines(numbers[: len(low)], low, high, color=_BLUE, linewidth=1.2, label="95 % interval")
+        ax.plot(numbers[kept], values[kept], "o", color=_BLUE, label="kept")
+        if not kept.all():
+            ax.plot(numbers[~kept], values[~kept], "o", color=_BLUE, fillstyle="none", label="left out")
+            ax.legend()
+        if len(values) > k and kept[:k].all():
+            ax.axvline(k + 1.5, color=_ORANGE, linestyle="--", linewidth=1.0)
+        ax.xaxis.get_major_locator().set_params(integer=True)
+        return _labelled(ax, "index l", "eigenvalue λ")
+
+    def free_energy(
+        self,
+        x: int | str = 0,
+        y: int | str = 1,
+        *,
+        points: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        ax: Any = None,
+    ) -> Any:
+        """Draw −ln p over two coordinates, in units of k_BT, with contours.
+
+        Parameters
+        ----------
+        x, y : str or int
+            Which coordinates, such as "psi2", or their places from 0.
+        points, weights : array-like of shapes (n, n_components_) and (n,), optional
+            What to take the density from instead of the training points, and multiplicities (those of the fit).
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        """
+        shown = self._shown(points, weights=weights)
+        if self._model.n_components_ < 2:
+            raise InvalidInputError(
+                "a free-energy surface needs two coordinates, but this map has one; draw its profile, or fit with ",
+                Named("n_components", 2),
+            )
+        columns = [self._place(x), self._place(y)]
+        surface = free_energy_surface(shown.coordinates[:, columns], shown.weights)
+        ax = self._axes(ax)
+        across, up = surface.centres()
+        levels = np.arange(0.0, np.ceil(surface.highest) + 1.0)
+        energy = np.ma.masked_invalid(surface.energy.T)
+        drawn = ax.contourf(across, up, energy, levels=levels, cmap="viridis", extend="max")
+        bar = ax.figure.colorbar(drawn, ax=ax)
+        # Where single points have been, more would only be known to be rarer.
+        bar.set_label(rf"$-\ln\,p$  ($k_\mathrm{{B}}T$; at least {surface.highest:.1f} where brightest)")
+        return _labelled(ax, self._name(columns[0]), self._name(columns[1]))
+
+    def profile(
+        self,
+        x: int | str = 0,
+        *,
+        points: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        blocks: int = 5,
+        ax: Any = None,
+    ) -> Any:
+        """Draw −ln p along one coordinate, in units of k_BT, with its standard error over blocks.
+
+        Parameters
+        ----------
+        x : str or int
+            Which coordinate, such as "psi2", or its place from 0.
+        points, weights : array-like of shapes (n, n_components_) and (n,), optional
+            As for :meth:`free_energy`, in the order of time.
+        blocks : int
+            As for :func:`ldmaps.analysis.free_energy_profile`.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        """
+        shown = self._shown(points, weights=weights)
+        column = self._place(x)
+        profile = free_energy_profile(shown.coordinates[:, column], shown.weights, blocks=blocks)
+        ax = self._axes(ax)
+        low, high = profile.energy - profile.error, profile.energy + profile.error
+        label = "standard error over blocks"
+        ax.fill_between(profile.centres, low, high, color=_BLUE, alpha=0.25, linewidth=0, label=label)
+        ax.plot(profile.centres, profile.energy, "-", color=_BLUE, marker=".", markersize=3, linewidth=1.2)
+        ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]))
+        ax.legend()
+        return _labelled(ax, self._name(column), r"$-\ln\,p$  ($k_\mathrm{B}T$)")
+
+    # -- pieces ---------------------------------------------------------------
+
+    def _shown(self, points: ArrayLike | None, **known: Any) -> PointsOfMap:
+        """Return the points to draw: those given, the training points, or else the landmarks."""
+        check_is_fitted(self._model, "embedder_")
+        if points is None and not hasattr(self._model, "embedding_"):
+            points = self._model.landmark_embedding_
+            known = {name: values for name, values in known.items() if values is not None}
+            known.setdefault("weights", self._model.multiplicities_)
+        return PointsOfMap.shown(self._model, points, **known)
+
+    def _place(self, coordinate: int | str) -> int:
+        """Return the column of a coordinate."""
+        check_is_fitted(self._model, "embedder_")
+        return place_of(coordinate, self._model.coordinate_names_)
+
+    def _name(self, column: int) -> str:
+        """Return what a coordinate is called on an axis: ψ with its number, or a function's own name."""
+        name = self._model.coordinate_names_[column]
+        return rf"$\psi_{{{name[3:]}}}$" if name == f"psi{column + 2}" else str(name)
+
+    def _axes(self, ax: Any) -> Any:
+        return import_pyplot().subplots(layout="constrained")[1] if ax is None else ax
+
+
+def import_pyplot() -> Any:
+    """Return matplotlib's pyplot, or say what to install."""
+    needed("matplotlib", "pictures are drawn with matplotlib", "pip install matplotlib")
+    from matplotlib import pyplot
+
+    return pyplot
+
+
+def _labelled(ax: Any, x: str, y: str) -> Any:
+    """Name the axes; of small numbers, the ticks share a power of ten, so that they do not collide."""
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.get_major_formatter().set_powerlimits((-2, 4))
+    return ax

@@ -1,0 +1,100 @@
+"""The committor: the chance to reach one set before another.
+
+With s(t) = min(t + τ, first entry after t into the source A or the target B),
+
+    q(x) = 0 in A,    q(x) = 1 in B,    q(x_t) = ⟨q(x_s)⟩ elsewhere
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ldmaps.fit.function_record import FunctionRecord
+from ldmaps.kinetics.galerkin import follow, solve
+from ldmaps.kinetics.sets import FrameSet
+from ldmaps.kinetics.time_series import TimeSeries
+from ldmaps.maps.estimator import DiffusionEstimator
+from ldmaps.maps.function_map import FunctionMap
+
+
+def committor(
+    model: DiffusionEstimator,
+    X: Any,
+    *,
+    source: Any,
+    target: Any,
+    lag: float,
+    name: str = "q",
+    runs: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> FunctionMap:
+    """Learn the chance to reach a target before a source from frames in the order of time.
+
+    Parameters
+    ----------
+    model : DiffusionMap or LandmarkDiffusionMap
+        The map, fitted.
+    X, runs, sample_weight
+        As for :func:`~ldmaps.kinetics.slow_modes`.
+    source, target : array-like of bool, shape (n,), or Region
+        Where processes begin and end: which frames, or a region of the map, such as
+        ``find_basins(model).regions["basin 1"]``. They must not overlap.
+    lag : float
+        How long frames are followed, in the unit of times or else in rows. Short lags use the data best; the result
+        should not depend on it.
+    name : str
+        What the coordinate is called.
+
+    Returns
+    -------
+    FunctionMap
+        With one coordinate between 0 and 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ldmaps import LandmarkDiffusionMap
+    >>> rng, x = np.random.default_rng(0), np.zeros((20000, 1))
+    >>> for step in range(1, len(x)):
+    ...     x[step] = 0.9 * x[step - 1] + 0.44 * rng.normal()
+    >>> model = LandmarkDiffusionMap(n_components=2, epsilon=0.2, n_landmarks=60).fit(x)
+    >>> q = model.committor(x, source=x[:, 0] < -1, target=x[:, 0] > 1, lag=2)
+    >>> bool(0.45 < q.transform([[0.0]])[0, 0] < 0.55)
+    True
+    """
+    series = TimeSeries(model, X, runs, sample_weight)
+    rows = series.in_rows(lag)
+    begin, end = FrameSet("source", source, model), FrameSet("target", target, model)
+    followed = follow(model, series, rows, [begin, end], end, [])
+    at_target = followed.inside["target"].astype(np.float64)
+    solved = solve(model, followed, lambda sums: sums.arrivals, at_target, (0.0, 1.0))
+    between = followed.between
+    errors = solved.resamples.errors(solved.resampled)[between]
+    weights = followed.weights
+    halfway = (solved.values > 0.45) & (solved.values < 0.55) & between
+    facts = {
+        "lag": float(lag),
+        "unit": series.unit,
+        "n_frames": followed.n_frames,
+        "n_combined": solved.choice.n_combined,
+        "ridge": solved.choice.ridge,
+        "error": float(np.sqrt(np.average(errors**2, weights=weights[between]))),
+        "misfit": solved.misfit,
+        "landmark_errors": solved.errors,
+        "source_share": float(np.average(followed.inside["source"], weights=weights)),
+        "target_share": float(np.average(followed.inside["target"], weights=weights)),
+        "halfway_share": float(np.average(halfway, weights=weights)),
+    }
+    lines = [
+        f"committor {name} from source ({100 * facts['source_share']:.3g} % of the {series.item}) to target "  # type: ignore[operator]
+        f"({100 * facts['target_share']:.3g} %)",  # type: ignore[operator]
+        f"standard error {facts['error']:.2g} between the sets, root mean square; "
+        f"{100 * facts['halfway_share']:.2g} % of the {series.item} have a value of 0.45 to 0.55",  # type: ignore[operator]
+        f"lag {lag:g} {series.unit}; {solved.choice.n_combined} functions combined with ridge {solved.choice.ridge:g}, "
+        f"chosen on held-out blocks of time; the map differs from their combination by {solved.misfit:.2g}",
+    ]
+    record = FunctionRecord.of("committor", [name], facts, lines)
+    return FunctionMap.learned(model, solved.coefficients[:, None], record)

@@ -1,0 +1,176 @@
+"""What committors and passage times share: one pass over the frames, the choice of functions, errors, and the map."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldmaps.errors import AccuracyWarning, InvalidInputError
+from ldmaps.kinetics.blocks import FEWEST_BLOCKS, Resamples, folds, total
+from ldmaps.kinetics.bounded_fit import bounded_fit
+from ldmaps.kinetics.frame_sample import FrameSample
+from ldmaps.kinetics.sets import FrameSet, check_apart
+from ldmaps.kinetics.stopped_sums import StoppedPairs, StoppedSums
+from ldmaps.kinetics.time_series import TimeSeries
+from ldmaps.kinetics.walk_modes import WalkModes, evaluate, landmark_weights, walk_modes
+from ldmaps.maps.estimator import DiffusionEstimator
+from ldmaps.user_warnings import warn
+
+#: Numbers of functions that are tried, and ridges, in units of the mean variance of a function.
+N_COMBINED = (2, 3, 5, 8, 12, 20, 30, 50, 75, 100)
+RIDGES = (0.0, 1e-5, 1e-4, 1e-3)
+#: Fewer passages say little.
+FEW_PASSAGES = 10
+#: Frames at which errors are measured.
+_JUDGED = 2000
+
+_Array = NDArray[np.float64]
+_Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How many functions are combined, with which ridge, and the loss that this has where it is held out."""
+
+    n_combined: int
+    ridge: float
+    loss: float
+
+
+@dataclass(frozen=True)
+class Followed:
+    """Frames that were followed until they reach a set, or for a lag."""
+
+    modes: WalkModes
+    blocks: list[StoppedSums]
+    n_frames: int
+    frames: NDArray[Any]  # some of the frames, as they come
+    functions: _Array  # (n, 1 + p): at these
+    inside: dict[str, _Mask]  # which of these are in each set
+    between: _Mask  # (n,): which of these are in none that frames stop at
+    weights: _Array  # (n,): how much each of these counts
+    coefficients: _Array  # (n, M): w of these
+
+
+def follow(
+    model: DiffusionEstimator,
+    series: TimeSeries,
+    lag: int,
+    stops: list[FrameSet],
+    target: FrameSet,
+    passed: list[FrameSet],
+) -> Followed:
+    """Read all frames once; they stop at the sets ``stops``, of which ``target`` is one, not at those of ``passed``."""
+    every = [*stops, *passed]
+    modes, pairs, sample = walk_modes(model), StoppedPairs(lag, len(stops)), FrameSample()
+    n_frames = 0
+    for stretch in series:
+        found = evaluate(modes, stretch.points, model.n_threads)
+        masks = {one.name: one.holds(stretch.rows, found.coordinates, found.coverage) for one in every}
+        if len(every) == 2:
+            check_apart(*masks.values())
+        stopped = np.logical_or.reduce([masks[one.name] for one in stops])
+        pairs.add(
+            found.functions, stopped, masks[target.name], stretch.weights, begins_run=stretch.begins_run
+        )
+        weights = np.ones(len(stopped)) if stretch.weights is None else stretch.weights
+        sample.add(stretch.first_row, stretch.points, found.functions, weights, *masks.values())
+        n_frames += len(stopped)
+    for one in every:
+        one.check_length(n_frames)
+    frames, functions, weights, *columns = sample.columns()
+    inside = {one.name: column for one, column in zip(every, columns, strict=True)}
+    between = ~np.logical_or.reduce([inside[one.name] for one in stops])
+    own = landmark_weights(model.embedder_, frames, model.n_threads)
+    followed = Followed(modes, list(pairs.blocks), n_frames, frames, functions, inside, between, weights, own)
+    _check(followed, stops, target, series)
+    return followed
+
+
+def _check(followed: Followed, stops: list[FrameSet], target: FrameSet, series: TimeSeries) -> None:
+    for name, mask in followed.inside.items():
+        if not mask.any():
+            raise InvalidInputError(f"no {series.item} are in {name}; choose a larger set")
+    sums = total(followed.blocks)
+    if not followed.between.any() or not sums.gram[0, 0] > 0:
+        raise InvalidInputError(
+            f"all {series.item} are in a set, or runs are shorter than the lag; choose smaller sets or a shorter lag"
+        )
+    if len(followed.blocks) < FEWEST_BLOCKS:
+        raise InvalidInputError(f"{followed.n_frames} {series.item} are too few; some hundred are needed")
+    counts = [sums.n_arrivals, sums.n_returns][: len(stops)]
+    if min(counts) < FEW_PASSAGES:
+        others = [one.name for one in stops if one is not target]
+        name = [target.name, *others][int(np.argmin(counts))]
+        warn(
+            AccuracyWarning(
+                f"too few transitions: {name} is reached {min(counts)} times, and {FEW_PASSAGES} are needed; results "
+                "and their errors are unreliable until there are more data"
+            )
+        )
+
+
+def choose(blocks: list[StoppedSums], wanted: Callable[[StoppedSums], _Array]) -> Choice:
+    """Return how many functions, and which ridge, have the lowest loss on blocks of time that are held out."""
+    size = len(blocks[0].arrivals)
+    split, tried = list(folds(blocks)), []
+    for count in sorted({min(count, size) for count in N_COMBINED}):
+        for ridge in RIDGES:
+            losses = []
+            for fitted, held in split:
+                fitted, held = fitted.leading(count), held.leading(count)
+                losses.append(held.loss(fitted.solve(wanted(fitted), ridge), wanted(held)))
+            tried.append(Choice(count, ridge, float(np.mean(losses))))
+    return min(tried, key=lambda one: one.loss)
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A function that solves a Galerkin equation, with its errors."""
+
+    choice: Choice
+    values: _Array  # (n,): at the frames that were kept
+    coefficients: _Array  # (M,): B of the map
+    errors: _Array  # (M,): standard errors of the function at the landmarks
+    resampled: _Array  # (resamples, n): the same function from blocks that were drawn again
+    resamples: Resamples
+    misfit: float  # root mean square of w·B minus the values, over the frames
+
+
+def solve(
+    model: DiffusionEstimator,
+    followed: Followed,
+    wanted: Callable[[StoppedSums], _Array],
+    at_sets: _Array,
+    bounds: tuple[float, float],
+) -> Solved:
+    """Solve for a function with values ``at_sets``, (n,), at frames in a set, between ``bounds`` everywhere."""
+    choice = choose(followed.blocks, wanted)
+    blocks = [block.leading(choice.n_combined) for block in followed.blocks]
+    between, functions = followed.between, followed.functions[:, : choice.n_combined]
+
+    def of(sums: StoppedSums) -> tuple[_Array, _Array]:
+        """Return b, and the function at the frames."""
+        combination = sums.solve(wanted(sums), choice.ridge)
+        return combination, np.where(between, np.clip(functions @ combination, *bounds), at_sets)
+
+    combination, values = of(total(blocks))
+    resamples = Resamples.of(blocks)
+    again = [of(total(blocks, counts)) for counts in resamples.counts]
+    at_landmarks = np.array([followed.modes.coefficients(one[:, None])[:, 0] for one, _ in again])
+    start = np.clip(followed.modes.coefficients(combination[:, None])[:, 0], *bounds)
+    coefficients = bounded_fit(followed.coefficients, values, followed.weights, start, *bounds)
+    misfit = np.average((followed.coefficients @ coefficients - values) ** 2, weights=followed.weights)
+    return Solved(
+        choice,
+        values,
+        coefficients,
+        resamples.errors(np.clip(at_landmarks, *bounds)),
+        np.array([value for _, value in again]),
+        resamples,
+        float(np.sqrt(misfit)),
+    )

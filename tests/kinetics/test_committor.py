@@ -1,0 +1,242 @@
+"""Committors and passage times: against linear algebra of a Markov chain, against potentials whose truth is known."""
+
+import numpy as np
+import pytest
+from known_diffusions import double_well, mueller_brown
+
+import ldmaps
+from ldmaps import LandmarkDiffusionMap
+from ldmaps.errors import AccuracyWarning, InvalidInputError
+from ldmaps.kinetics.blocks import total
+from ldmaps.kinetics.stopped_sums import StoppedPairs
+from ldmaps.regions import Box
+
+# -- a Markov chain ------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def chain():
+    """Return states of a chain with eight states, in three runs, and which run each is of."""
+    rng = np.random.default_rng(0)
+    matrix = rng.uniform(size=(8, 8)) ** 4 + 0.05
+    matrix /= matrix.sum(axis=1, keepdims=True)
+    states = [0]
+    for _ in range(5999):
+        states.append(rng.choice(8, p=matrix[states[-1]]))
+    return np.array(states), np.repeat([0, 1, 2], [2500, 3000, 500])
+
+
+def sums_of(states, runs, lag, stops, arrives, piece=6000):
+    pairs, functions = StoppedPairs(lag), np.eye(8)[states]
+    for run in np.unique(runs):
+        own = np.flatnonzero(runs == run)
+        for start in range(0, len(own), piece):
+            rows = own[start : start + piece]
+            in_set, in_target = np.isin(states[rows], stops), np.isin(states[rows], arrives)
+            pairs.add(functions[rows], in_set, in_target, None, begins_run=start == 0)
+    return total(list(pairs.blocks))
+
+
+def transition_matrix(states, runs, stops):
+    """Return the shares of steps between states that were seen, where stopped states stay."""
+    counts = np.zeros((8, 8))
+    pairs = np.flatnonzero(runs[1:] == runs[:-1])
+    np.add.at(counts, (states[pairs], states[pairs + 1]), 1)
+    matrix = counts / counts.sum(axis=1, keepdims=True)
+    matrix[stops] = np.eye(8)[stops]
+    return matrix
+
+
+def test_the_committor_of_a_chain_is_that_of_linear_algebra(chain):
+    states, runs = chain
+    source, target, between = [0, 3], [5], [1, 2, 4, 6, 7]
+    sums = sums_of(states, runs, 1, source + target, target)
+    found = sums.solve(sums.arrivals, 0.0)
+    matrix = transition_matrix(states, runs, source + target)
+    truth = np.linalg.solve(
+        np.eye(5) - matrix[np.ix_(between, between)], matrix[np.ix_(between, target)].sum(axis=1)
+    )
+    np.testing.assert_allclose(found[between], truth, atol=1e-10)
+
+
+def test_the_passage_time_of_a_chain_is_that_of_linear_algebra(chain):
+    states, runs = chain
+    target, outside = [5, 6], [0, 1, 2, 3, 4, 7]
+    sums = sums_of(states, runs, 1, target, target)
+    found = sums.solve(sums.durations, 0.0)
+    matrix = transition_matrix(states, runs, target)
+    truth = np.linalg.solve(np.eye(6) - matrix[np.ix_(outside, outside)], np.ones(6))
+    np.testing.assert_allclose(found[outside], truth, rtol=1e-10)
+
+
+@pytest.mark.parametrize("lag", [1, 3, 40])
+@pytest.mark.parametrize("piece", [1, 17, 6000])
+def test_stopped_pairs_are_those_of_a_plain_loop(chain, lag, piece):
+    states, runs = (part[2000:3200] for part in chain)
+    stops, arrives = [0, 5], [5]
+    change, arrivals, durations, gram = np.zeros((8, 8)), np.zeros(8), np.zeros(8), np.zeros((8, 8))
+    for row in range(len(states) - lag):
+        if runs[row] != runs[row + lag] or states[row] in stops:
+            continue
+        end = next((later for later in range(row + 1, row + lag) if states[later] in stops), row + lag)
+        first, last = np.eye(8)[states[row]], np.eye(8)[states[end]] * (states[end] not in stops)
+        change += np.outer(first, last - first)
+        arrivals += first * (states[end] in arrives)
+        durations += first * (end - row)
+        gram += np.outer(first, first)
+    found = sums_of(states, runs, lag, stops, arrives, piece)
+    np.testing.assert_allclose(found.change, change)
+    np.testing.assert_allclose(found.arrivals, arrivals)
+    np.testing.assert_allclose(found.durations, durations)
+    np.testing.assert_allclose(found.gram, gram)
+
+
+def test_transitions_are_counted_once_however_rows_come():
+    states = np.array([0, 0, 1, 0, 1, 5, 5, 1, 5, 2, 0, 5, 1])  # 0 to 5, 5 to 0, 0 to 5
+    for piece in (1, 4, 13):
+        found = sums_of(states, np.zeros(13), 2, [0, 5], [5], piece)
+        assert (found.n_arrivals, found.n_returns) == (2, 1)
+        begins_between = sums_of(states[2:], np.zeros(11), 2, [0, 5], [5], piece)
+        assert (begins_between.n_arrivals, begins_between.n_returns) == (2, 2)
+
+
+# -- potentials ----------------------------------------------------------------------
+
+
+def near(centre, radius):
+    return lambda x: ((x - centre) ** 2).sum(axis=-1) < radius**2
+
+
+def rms(found, truth, weights):
+    return np.sqrt(np.average((found - truth) ** 2, weights=weights))
+
+
+@pytest.fixture(scope="module")
+def brown():
+    return mueller_brown()
+
+
+@pytest.fixture(scope="module")
+def brown_runs(brown):
+    return brown.simulate(200, 100, 1e-3, 1e-4)
+
+
+@pytest.fixture(scope="module")
+def brown_map(brown_runs):
+    return LandmarkDiffusionMap(n_components=3, epsilon=0.03, n_landmarks=200).fit(brown_runs.points)
+
+
+IN_A, IN_B = near([-0.558, 1.442], 0.2), near([0.623, 0.028], 0.2)
+
+
+@pytest.fixture(scope="module")
+def brown_committor(brown_map, brown_runs):
+    points = brown_runs.points
+    return brown_map.committor(points, source=IN_A(points), target=IN_B(points), lag=1, runs=brown_runs.runs)
+
+
+def test_the_committor_of_mueller_brown(brown, brown_committor):
+    truth = brown.committor(IN_A(brown.grid), IN_B(brown.grid))
+    found = brown_committor.transform(brown.grid)[:, 0]
+    assert rms(found, truth, brown.density) < 0.02
+
+
+def test_a_committor_stays_between_0_and_1(brown, brown_committor):
+    everywhere = np.random.default_rng(0).uniform(-5, 5, size=(2000, 2))
+    for points in (brown.grid, everywhere):
+        found = brown_committor.transform(points)
+        assert found.min() >= 0
+        assert found.max() <= 1
+
+
+def test_errors_of_a_committor_are_reported(brown_committor):
+    facts = brown_committor.record_.facts
+    assert 0 < facts["error"] < 0.1
+    assert len(facts["landmark_errors"]) == 200
+    assert "standard error" in repr(brown_committor)
+
+
+def test_the_passage_time_of_mueller_brown(brown, brown_map):
+    runs = brown.simulate(400, 100, 2e-3, 1e-4, seed=1)
+    points = runs.points
+    found = brown_map.passage_time(points, source=IN_A(points), target=IN_B(points), lag=2, runs=runs.runs)
+    source = IN_A(brown.grid)
+    truth = np.average(brown.passage_times(IN_B(brown.grid))[source], weights=brown.density[source])
+    low, high = 2e-3 * found.mean_time_interval_
+    assert low < truth < high
+    assert found.rate_ == pytest.approx(1 / found.mean_time_)
+    assert (found.transform(brown.grid) >= 0).all()
+
+
+def test_a_double_well_whose_coordinates_diffuse_unequally():
+    well = double_well((1.0, 0.1))
+    runs = well.simulate(500, 100, 0.01, 0.005, seed=1)
+    points = runs.points
+
+    def along(x):
+        return x[:, 0] + 0.3 * x[:, 1]
+
+    model = LandmarkDiffusionMap(n_components=3, epsilon=0.08, n_landmarks=200).fit(points)
+    found = model.committor(
+        points, source=along(points) < -1.1, target=along(points) > 1.1, lag=5, runs=runs.runs
+    )
+    sets = along(well.grid) < -1.1, along(well.grid) > 1.1
+    truth = well.committor(*sets)
+    # What distances between points alone could know: a diffusion that is the same in all directions.
+    alike = double_well((1.0, 1.0)).committor(*sets)
+    assert rms(alike, truth, well.density) > 0.05
+    assert rms(found.transform(well.grid)[:, 0], truth, well.density) < 0.03
+
+
+# -- sets, and faults ------------------------------------------------------------------
+
+
+def test_regions_of_the_map_are_sets(brown_map, brown_runs):
+    points = brown_runs.points
+    psi = brown_map.transform(points)[:, 0]
+    low, high = np.quantile(psi, [0.2, 0.8])
+    regions = {"source": Box({"psi2": (None, low)}), "target": Box({"psi2": (high, None)})}
+    masks = {"source": psi <= low, "target": psi >= high}
+    by_region = brown_map.committor(points, lag=1, runs=brown_runs.runs, **regions)
+    by_mask = brown_map.committor(points, lag=1, runs=brown_runs.runs, **masks)
+    np.testing.assert_allclose(by_region.transform(points), by_mask.transform(points), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"source": "left"}, "source must be an array of bool"),
+        ({"target": np.zeros(20_000, dtype=bool)}, "no rows are in target"),
+        ({"target": np.ones(20_000, dtype=bool)}, "source and target share"),
+        ({"source": np.zeros(5, dtype=bool)}, "source has 5 entries, fewer than there are frames"),
+        ({"source": np.zeros(20_001, dtype=bool)}, "source has 20001 entries for 20000 frames"),
+        ({"lag": 1000}, "runs are shorter than the lag"),
+        ({"name": "time"}, "cannot be called 'time'"),
+        ({"name": "q 1"}, "cannot be called 'q 1'"),
+    ],
+)
+def test_what_cannot_be_done_is_said(brown_map, brown_runs, changed, message):
+    points = brown_runs.points
+    settings = {"source": IN_A(points), "target": IN_B(points), "lag": 1, "runs": brown_runs.runs} | changed
+    with pytest.raises(InvalidInputError, match=message):
+        brown_map.committor(points, **settings)
+
+
+def test_few_transitions_are_warned_about(brown_map, brown_runs):
+    points = brown_runs.points[:600]
+    with pytest.warns(AccuracyWarning, match="too few transitions"):
+        brown_map.committor(
+            points, source=IN_A(points), target=IN_B(points), lag=1, runs=brown_runs.runs[:600]
+        )
+
+
+def test_a_committor_is_saved_and_loaded(brown_committor, brown_runs, tmp_path):
+    brown_committor.save(tmp_path / "q.ldm")
+    loaded = ldmaps.load(tmp_path / "q.ldm")
+    points = brown_runs.points[:100]
+    assert loaded.coordinate_names_ == ["q"]
+    assert loaded.record_ == brown_committor.record_
+    np.testing.assert_array_equal(loaded.transform(points), brown_committor.transform(points))
+    np.testing.assert_array_equal(loaded.gradient(points), brown_committor.gradient(points))
+    for name in ("eigenvalues_", "spectrum_", "timescales_"):
+        assert not hasattr(loaded, name)
