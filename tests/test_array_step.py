@@ -1,0 +1,211 @@
+"""The online step for any array library gives the coordinates and gradients of the map."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from page_examples import run_block
+from point_sets import angles, sheet
+
+from ldmaps import LandmarkDiffusionMap
+from ldmaps.array_step import ArrayStep
+from ldmaps.errors import GradientError, InvalidInputError
+from ldmaps.metrics import RMSD, Features, Hamming, Periodic, StandardizedEuclidean
+
+pytestmark = [
+    #: Small made-up data, on which the diagnosis of a fit is right and beside the point.
+    pytest.mark.filterwarnings("ignore::ldmaps.errors.OutlierWarning"),
+    pytest.mark.filterwarnings("ignore::ldmaps.errors.BandwidthWarning"),
+]
+
+N_ATOMS = 6
+PAGE = "docs/howto/arrays.md"
+
+
+def frames(n, seed):
+    """Frames of a floppy molecule, turned and moved at random."""
+    rng = np.random.default_rng(seed)
+    shape = np.random.default_rng(99).normal(size=(N_ATOMS, 3)) * [1.0, 0.7, 0.4]
+    bend = rng.uniform(-1, 1, size=n)
+    moved = shape + 0.5 * bend[:, None, None] * np.roll(shape, 1, axis=0)
+    moved += 0.08 * rng.normal(size=(n, N_ATOMS, 3))
+    turns = np.linalg.qr(rng.normal(size=(n, 3, 3)))[0]
+    turns *= np.linalg.det(turns)[:, None, None]
+    return moved @ turns + rng.normal(size=(n, 1, 3))
+
+
+INTERNAL = Features(
+    N_ATOMS,
+    dihedrals=[[0, 1, 2, 3], [2, 3, 4, 5]],
+    angles=[[0, 1, 2]],
+    distances=[[0, 5], [1, 4]],
+    contacts=[[0, 4]],
+)
+#: name → metric, points, ε
+KINDS = {
+    "euclidean": ("euclidean", sheet, 0.1),
+    "standardized": (StandardizedEuclidean([1.0, 2.0, 0.5]), sheet, 0.1),
+    "periodic": (Periodic([2 * np.pi, np.pi]), angles, 0.3),
+    "rmsd": ("rmsd", frames, 0.05),
+    "rmsd, weights": (RMSD([1.0, 3.0, 0.0, 2.0, 0.5, 12.0]), frames, 0.05),
+    "rmsd, align": (RMSD([1.0, 3.0, 0.0, 2.0, 0.5, 12.0], superpose_on=[0, 2, 3, 4, 5]), frames, 0.05),
+    "features": (INTERNAL, frames, 1.0),
+}
+_fitted = {}
+
+
+def fitted(kind, **settings):
+    key = kind, *settings
+    if key not in _fitted:
+        metric, points, epsilon = KINDS[kind]
+        model = LandmarkDiffusionMap(3, epsilon, metric=metric, n_landmarks=30, n_threads=1, **settings)
+        _fitted[key] = model.fit(points(200, 1))
+    return _fitted[key]
+
+
+def new_points(kind, n=4):
+    return KINDS[kind][1](n, 2)
+
+
+def assert_gradients_agree(found, model, X):
+    wanted = model.gradient(X)
+    np.testing.assert_allclose(found, wanted, atol=1e-6 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_numpy_arrays_get_the_coordinates_of_transform(kind):
+    model, X = fitted(kind), new_points(kind)
+    step = ArrayStep.of(model)
+    np.testing.assert_allclose(step(X), model.transform(X), atol=1e-6)
+    np.testing.assert_allclose(step(X.reshape(len(X), -1)), step(X), atol=1e-12)
+    single = step(X.astype(np.float32))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, model.transform(X), atol=1e-3)
+
+
+def test_distilled_maps_and_those_from_files(tmp_path):
+    from ldmaps import load
+
+    model, X = fitted("rmsd", extension="distilled"), new_points("rmsd")
+    model.save(tmp_path / "map.ldm")
+    np.testing.assert_allclose(ArrayStep.of(load(tmp_path / "map.ldm"))(X), model.transform(X), atol=1e-6)
+
+
+def test_points_far_from_all_landmarks_are_finite():
+    model = fitted("euclidean")
+    far = np.full((1, 3), 1e4)
+    np.testing.assert_allclose(ArrayStep.of(model)(far), model.transform(far), atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_jax_differentiates_and_compiles_the_step(kind):
+    jax = pytest.importorskip("jax")
+    model, X = fitted(kind), new_points(kind)
+    with jax.enable_x64(True):
+        step, points = ArrayStep.of(model), jax.numpy.asarray(X)
+        found = jax.jit(step)(points)
+        assert isinstance(found, jax.Array)
+        np.testing.assert_allclose(found, model.transform(X), atol=1e-6)
+        jacobian = jax.jit(jax.vmap(jax.jacrev(lambda x: step(x[None])[0])))(points)
+        assert_gradients_agree(np.asarray(jacobian), model, X)
+
+
+def test_jax_differentiates_frames_of_three_atoms_and_landmarks_themselves():
+    """Atoms in a plane: some eigenvalues of the quaternion matrix are small or equal, the largest is not."""
+    jax = pytest.importorskip("jax")
+    rng = np.random.default_rng(0)
+    X = np.array([[0.0, 0, 0], [1, 0, 0], [0.3, 0.9, 0]]) + 0.2 * rng.normal(size=(80, 3, 3))
+    model = LandmarkDiffusionMap(2, 0.05, metric="rmsd", n_landmarks=20, n_threads=1).fit(X)
+    some = X[np.concatenate([model.landmark_indices_[:2], [5, 6]])]
+    with jax.enable_x64(True):
+        step = ArrayStep.of(model)
+        jacobian = jax.vmap(jax.jacrev(lambda x: step(x[None])[0]))(jax.numpy.asarray(some))
+        assert_gradients_agree(np.asarray(jacobian), model, some)
+
+
+def test_constants_may_be_converted_once():
+    jax = pytest.importorskip("jax")
+    model, X = fitted("features"), new_points("features")
+    with jax.enable_x64(True):
+        step = ArrayStep.of(model).converted(jax.numpy.asarray)
+        assert all(isinstance(value, jax.Array) for value in step.constants.values())
+        np.testing.assert_allclose(step(jax.numpy.asarray(X)), model.transform(X), atol=1e-6)
+
+
+def test_the_standard_alone_is_enough():
+    strict = pytest.importorskip("array_api_strict")
+    for kind in ("euclidean", "periodic", "rmsd", "rmsd, align"):
+        model, X = fitted(kind), new_points(kind)
+        found = ArrayStep.of(model)(strict.asarray(X))
+        np.testing.assert_allclose(np.asarray(found), model.transform(X), atol=1e-6)
+
+
+def test_maps_without_a_gradient_and_what_is_no_map_are_refused():
+    rows = np.random.default_rng(0).integers(0, 2, size=(60, 12)).astype(float)
+    model = LandmarkDiffusionMap(2, 4.0, metric=Hamming(), n_landmarks=20).fit(rows)
+    with pytest.raises(
+        GradientError, match="has no gradient, so it is not available for other array libraries"
+    ):
+        ArrayStep.of(model)
+    with pytest.raises(InvalidInputError, match="only a fitted map"):
+        ArrayStep.of(LandmarkDiffusionMap())
+
+
+def test_the_example_of_the_page_for_jax():
+    pytest.importorskip("jax")
+    names = run_block(PAGE, 0)
+    wanted = names["model"].transform(names["frames"])
+    np.testing.assert_allclose(names["psi"], wanted, atol=1e-3 * np.ptp(wanted))
+    assert names["pull"].shape == (22, 3)
+
+
+# -- torch, where it is installed --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_torch_differentiates_the_module(kind):
+    torch = pytest.importorskip("torch")
+    from ldmaps.torch import LandmarkMap
+
+    model, X = fitted(kind), new_points(kind)
+    module, points = LandmarkMap(model), torch.tensor(X)
+    np.testing.assert_allclose(module(points).numpy(), model.transform(X), atol=1e-6)
+    np.testing.assert_allclose(ArrayStep.of(model)(points).numpy(), model.transform(X), atol=1e-6)
+    assert torch.autograd.gradcheck(module, (points[:2].requires_grad_(),))
+    jacobian = torch.func.vmap(torch.func.jacrev(lambda x: module(x[None])[0]))(torch.tensor(X))
+    assert_gradients_agree(jacobian.numpy(), model, X)
+    single = module.float()(points.detach().float())
+    assert single.dtype == torch.float32
+
+
+@pytest.mark.filterwarnings("ignore")  # of torch.export itself
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_exported_program_embeds_any_number_of_points(kind, tmp_path):
+    torch = pytest.importorskip("torch")
+    model = fitted(kind)
+    path = model.export(tmp_path / "map.pt2", to="torch")
+    program = torch.export.load(path).module()
+    for n in (1, 5):
+        X = new_points(kind, n)
+        np.testing.assert_allclose(program(torch.tensor(X)).numpy(), model.transform(X), atol=1e-6)
+    with pytest.raises(InvalidInputError, match="leave out units"):
+        model.export(tmp_path / "map.pt2", to="torch", units="real")
+
+
+def test_exports_to_torch_name_what_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "torch", None)
+    with pytest.raises(
+        InvalidInputError, match="written with torch, which cannot be imported.*pip install torch"
+    ):
+        fitted("euclidean").export(tmp_path / "map.pt2", to="torch")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_example_of_the_page_for_torch(tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("jax")
+    monkeypatch.chdir(tmp_path)
+    known = run_block(PAGE, 0)
+    names = run_block(PAGE, 1, model=known["model"], frames=known["frames"])
+    assert torch.isfinite(names["x"].grad).all()
+    assert (tmp_path / "map.pt2").exists()

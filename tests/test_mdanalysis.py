@@ -1,0 +1,132 @@
+"""The analysis for MDAnalysis gives what the estimator gives, whoever reads the frames."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from page_examples import run_block
+
+from ldmaps import LandmarkDiffusionMap, load
+from ldmaps.datasets import alanine_dipeptide
+from ldmaps.errors import InvalidInputError
+
+mda = pytest.importorskip("MDAnalysis", reason="MDAnalysis is not installed")
+datafiles = pytest.importorskip("MDAnalysisTests.datafiles", reason="pip install MDAnalysisTests")
+
+from MDAnalysis.analysis.base import AnalysisBase  # noqa: E402
+
+from ldmaps.mdanalysis import LandmarkDiffusionMapAnalysis  # noqa: E402
+
+SETTINGS = {"n_components": 2, "n_landmarks": 25}
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:MDAnalysis.*"),
+    pytest.mark.filterwarnings("ignore:.*DCDReader currently makes independent timesteps.*"),
+]
+
+
+@pytest.fixture
+def universe():
+    return mda.Universe(datafiles.PSF, datafiles.DCD)
+
+
+@pytest.fixture
+def analysis(universe):
+    return LandmarkDiffusionMapAnalysis(universe, "name CA", **SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def estimator():
+    """The map that scikit-learn's interface gives for the same frames."""
+    atoms = mda.Universe(datafiles.PSF, datafiles.DCD).select_atoms("name CA")
+    return LandmarkDiffusionMap(metric="rmsd", **SETTINGS).fit(atoms)
+
+
+def test_the_map_is_that_of_the_estimator(analysis, estimator):
+    found = analysis.run()
+    assert isinstance(found, AnalysisBase)
+    np.testing.assert_allclose(found.results.coordinates, estimator.embedding_, atol=1e-5)
+    np.testing.assert_allclose(found.results.eigenvalues, estimator.eigenvalues_, atol=1e-5)
+    assert found.results.inside.all()
+    assert found.model.units_ == "nm"
+    assert found.model.source_["atom_labels"] == estimator.source_["atom_labels"]
+    np.testing.assert_array_equal(found.frames, np.arange(98))
+
+
+@pytest.mark.parametrize(
+    "backend", ["serial", "multiprocessing", pytest.param("dask", marks=pytest.mark.slow)]
+)
+def test_backends_give_the_same_map(backend, analysis, estimator):
+    analysis.run()  # so that results of an earlier run are in the way
+    workers = {} if backend == "serial" else {"n_workers": 2}
+    found = analysis.run(backend=backend, **workers)
+    np.testing.assert_allclose(found.results.coordinates, estimator.embedding_, atol=1e-5)
+    assert set(found.results) == {"coordinates", "eigenvalues", "inside", "distance"}
+
+
+def test_backends_are_declared_as_they_are():
+    assert LandmarkDiffusionMapAnalysis.get_supported_backends() == ("serial", "multiprocessing", "dask")
+    assert LandmarkDiffusionMapAnalysis._analysis_algorithm_is_parallelizable
+
+
+@pytest.mark.parametrize("run", [{"start": 5, "stop": 90, "step": 7}, {"frames": [3, 50, 4]}])
+def test_frames_of_a_run_are_embedded_in_a_map(run, universe, estimator, tmp_path):
+    estimator.save(tmp_path / "map.ldm")
+    analysis = LandmarkDiffusionMapAnalysis(universe, "name CA", model=load(tmp_path / "map.ldm")).run(**run)
+    numbers = run.get("frames", range(5, 90, 7))
+    np.testing.assert_array_equal(analysis.frames, numbers)
+    np.testing.assert_allclose(analysis.times, np.asarray(numbers) + 1.0, rtol=1e-5)
+    np.testing.assert_allclose(analysis.results.coordinates, estimator.embedding_[numbers], atol=1e-5)
+
+
+def test_atoms_of_a_given_map_are_chosen_as_in_its_fit(analysis, universe):
+    model = analysis.run().model
+    again = LandmarkDiffusionMapAnalysis(universe, model=model).run(stop=4)
+    np.testing.assert_allclose(again.results.coordinates, analysis.results.coordinates[:4], atol=1e-5)
+
+
+def test_universes_in_memory(universe, estimator):
+    universe.transfer_to_memory()
+    found = LandmarkDiffusionMapAnalysis(universe, "name CA", **SETTINGS).run()
+    np.testing.assert_allclose(found.results.coordinates, estimator.embedding_, atol=1e-5)
+
+
+def test_several_files_are_one_trajectory(estimator):
+    universe = mda.Universe(datafiles.PSF, [datafiles.DCD, datafiles.DCD])
+    found = LandmarkDiffusionMapAnalysis(universe, "name CA", model=estimator).run()
+    expected = np.concatenate([estimator.embedding_, estimator.embedding_])
+    np.testing.assert_allclose(found.results.coordinates, expected, atol=1e-5)
+
+
+def test_molecules_that_the_box_has_split_are_joined():
+    frames = 10 * alanine_dipeptide().frames[:60]
+    bonds = [(atom, atom + 1) for atom in range(21)]
+    universe = mda.Universe.empty(22, trajectory=True)
+    universe.add_TopologyAttr("bonds", bonds)
+    split = frames - frames.mean(axis=1, keepdims=True)
+    split[:, :11, 0] += 30.0
+    universe.load_new(split, dimensions=np.tile([30.0, 30, 30, 90, 90, 90], (60, 1)))
+    found = LandmarkDiffusionMapAnalysis(universe, **SETTINGS).run()
+    whole = LandmarkDiffusionMap(metric="rmsd", **SETTINGS).fit(0.1 * frames)
+    np.testing.assert_allclose(found.model.epsilon_, whole.epsilon_, rtol=1e-3)
+    kept = LandmarkDiffusionMapAnalysis(universe, periodic="keep", **SETTINGS).run()
+    assert abs(kept.model.epsilon_ / whole.epsilon_ - 1) > 0.01
+
+
+def test_a_map_and_settings_of_a_fit_exclude_each_other(universe, estimator):
+    with pytest.raises(
+        InvalidInputError, match="n_landmarks: settings of a fit, but model= is fitted already"
+    ):
+        LandmarkDiffusionMapAnalysis(universe, "name CA", model=estimator, n_landmarks=3)
+    with pytest.raises(InvalidInputError, match="must be a fitted map"):
+        LandmarkDiffusionMapAnalysis(universe, "name CA", model=LandmarkDiffusionMap())
+    with pytest.raises(InvalidInputError, match="choose the same atoms with select"):
+        LandmarkDiffusionMapAnalysis(universe, "name CB", model=estimator)
+
+
+def test_the_example_of_the_page(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = run_block("docs/howto/mdanalysis.md", 0)
+    assert names["psi"].shape == (80, 2)
+    assert len(names["rest"].frames) == 18
+    assert load("closing.ldm").n_components_ == 2

@@ -1,0 +1,167 @@
+"""The detector keeps scikit-learn's and PyOD's rules, and the rate of alarms that it is given."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from page_examples import run_block
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from ldmaps import LandmarkDiffusionMap, NoveltyDetector
+from ldmaps.errors import InvalidInputError
+
+PAGE = "docs/howto/detectors.md"
+
+
+def all_checks():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for subject, check in estimator_checks_generator(NoveltyDetector()):
+            yield pytest.param(subject, check, id=getattr(check, "func", check).__name__)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@pytest.mark.filterwarnings("ignore::ldmaps.errors.BandwidthWarning")  # blobs that no hop joins
+@pytest.mark.parametrize(("estimator", "check"), list(all_checks()))
+def test_check_estimator(estimator, check):
+    check(estimator)
+
+
+def normal_points(count, seed):
+    return np.random.default_rng(seed).normal(size=(count, 4))
+
+
+@pytest.fixture(scope="module")
+def training():
+    return normal_points(1500, 0)
+
+
+@pytest.fixture(scope="module")
+def detector(training):
+    return NoveltyDetector().fit(training)
+
+
+def test_the_example_of_the_page_finds_the_outliers():
+    names = run_block(PAGE, 0)
+    assert set(range(100, 105)) <= set(names["outliers"])
+    assert len(names["outliers"]) < 10
+    assert (names["p"][100:] <= 0.01).all()
+
+
+def test_scores_are_the_distances_of_the_map(detector):
+    new = normal_points(50, 1)
+    coverage = detector.map_.coverage(new)
+    np.testing.assert_allclose(-detector.score_samples(new), coverage.distance, rtol=1e-12)
+    np.testing.assert_array_equal(detector.p_values(new), coverage.p_value)
+    np.testing.assert_allclose(detector.decision_function(new), detector.threshold_ - coverage.distance)
+
+
+@pytest.mark.parametrize("rate", [0.02, 0.1])
+def test_points_like_the_training_data_are_called_outliers_at_the_given_rate(training, rate):
+    new = normal_points(20_000, 2)
+    found = NoveltyDetector(alarm_rate=rate).fit(training)
+    p = found.p_values(new)
+    np.testing.assert_array_equal(found.predict(new) == -1, p <= rate)
+    # 300 calibration points: the rate itself varies by about sqrt(rate / 300) between training sets.
+    assert abs(np.mean(p <= rate) - rate) < 4 * np.sqrt(rate / 300)
+
+
+def test_the_default_is_one_in_twenty(detector):
+    p = detector.p_values(new := normal_points(500, 3))
+    np.testing.assert_array_equal(detector.predict(new) == -1, p <= 0.05)
+
+
+def test_contamination_is_the_share_of_training_points_beyond_the_threshold(training):
+    found = NoveltyDetector(contamination=0.1).fit(training)
+    assert found.labels_.sum() == 150
+    np.testing.assert_array_equal(found.labels_ == 1, found.predict(training) == -1)
+    np.testing.assert_array_equal(found.labels_ == 1, found.decision_scores_ > found.threshold_)
+
+
+@pytest.mark.parametrize(("n_points", "is_calibrated"), [(60, False), (199, False), (200, True), (501, True)])
+def test_small_data_sets_are_calibrated_from_200_points_on(n_points, is_calibrated):
+    found = NoveltyDetector().fit(normal_points(n_points, 4))
+    assert found.labels_.any()
+    if is_calibrated:
+        assert found.p_values(normal_points(3, 5)).shape == (3,)
+    else:
+        with pytest.raises(InvalidInputError, match="not calibrated.*at least 200 points"):
+            found.p_values(normal_points(3, 5))
+
+
+def test_an_alarm_rate_needs_a_calibrated_map():
+    with pytest.raises(InvalidInputError, match="not calibrated.*contamination="):
+        NoveltyDetector(alarm_rate=0.1).fit(normal_points(60, 4))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"contamination": 0.1, "alarm_rate": 0.1}, "two thresholds"),
+        ({"contamination": 0.6}, "at most 0.5, got 0.6"),
+        ({"contamination": 0}, "above 0"),
+        ({"contamination": True}, "got True"),
+        ({"contamination": "auto"}, "got 'auto'"),
+        ({"alarm_rate": 1.5}, "alarm_rate must be a fraction"),
+        ({"alarm_rate": "1/day"}, "fitted to points without times"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings, message, training):
+    with pytest.raises(InvalidInputError, match=message):
+        NoveltyDetector(**settings).fit(training)
+
+
+def test_frames_are_detected_with_a_map_of_frames():
+    rng = np.random.default_rng(0)
+    base = rng.normal(size=(5, 3))
+    frames = base + 0.1 * rng.normal(size=(300, 5, 3))
+    model = LandmarkDiffusionMap(2, metric="rmsd", n_landmarks=60)
+    found = NoveltyDetector(model, contamination=0.05).fit(frames)
+    assert not hasattr(model, "map_")  # a clone of it was fitted
+    stretched = 2.0 * frames[:5]
+    np.testing.assert_array_equal(
+        found.predict(np.concatenate([frames[:1] + 7.0, stretched])), [1] + 5 * [-1]
+    )
+
+
+def test_names_of_columns_are_those_of_the_last_fit(training):
+    pandas = pytest.importorskip("pandas")
+    found = NoveltyDetector(LandmarkDiffusionMap(2, n_landmarks=50))
+    found.fit(pandas.DataFrame(training, columns=list("abcd")))
+    assert list(found.feature_names_in_) == list("abcd")
+    assert not hasattr(found.fit(training), "feature_names_in_")
+
+
+def test_pseudo_probabilities_range_over_the_training_scores(detector, training):
+    shares = detector.predict_proba(training)
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    assert (shares[:, 1].min(), shares[:, 1].max()) == (0.0, 1.0)
+    np.testing.assert_array_equal(detector.predict_proba(np.full((1, 4), 50.0)), [[0.0, 1.0]])
+
+
+# -- PyOD and aeon, where they are installed ----------------------------------------------------------
+
+
+def test_attributes_are_those_of_a_detector_of_pyod(training):
+    pytest.importorskip("pyod")
+    theirs = run_block(PAGE, 1)["LandmarkDetector"](contamination=0.1).fit(training)
+    ours = theirs.detector_
+    new = normal_points(100, 6)
+    assert theirs.threshold_ == pytest.approx(ours.threshold_, rel=1e-12)
+    np.testing.assert_array_equal(theirs.labels_, ours.labels_)
+    np.testing.assert_allclose(theirs.predict_proba(new), ours.predict_proba(new), atol=1e-12)
+    np.testing.assert_array_equal(theirs.predict(new) == 1, ours.predict(new) == -1)
+
+
+@pytest.mark.filterwarnings("ignore")  # of aeon's imports
+def test_the_detector_runs_in_aeon():
+    pytest.importorskip("pyod")
+    adapters = pytest.importorskip("aeon.anomaly_detection.series")
+    make = run_block(PAGE, 1)["LandmarkDetector"]
+    rng = np.random.default_rng(0)
+    series = np.sin(np.arange(1200) / 8) + 0.05 * rng.normal(size=1200)
+    series[800:810] = 0.0
+    scores = adapters.PyODAdapter(make(), window_size=16).fit(series[:600]).predict(series)
+    assert 780 < np.argmax(scores) < 830
