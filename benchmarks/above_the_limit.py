@@ -11,7 +11,7 @@ import numpy as np
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.datasets import swiss_roll
-from ldmaps.quality.fidelity import rms_error
+from ldmaps.validation.fidelity import nrmse
 
 N, FRESH, SEEDS = 40_000, 4000, 3
 
@@ -23,7 +23,7 @@ def main() -> None:
         model = LandmarkDiffusionMap(2, tolerance=1.0).fit(train)
         exact = DiffusionMap(2, epsilon=model.epsilon_).fit(train)
         ranges = np.ptp(exact.embedding_.astype(np.float64), axis=0)
-        z = rms_error(exact.transform(fresh), model.transform(fresh), ranges=ranges)
+        z = nrmse(exact.transform(fresh), model.transform(fresh), ranges=ranges)
         promise = model.certificate_
         print(
             f"seed {seed}: {promise.n_landmarks} landmarks, held-out Z {promise.held_out_z:.3f} %, bound "

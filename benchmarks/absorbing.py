@@ -13,8 +13,8 @@ from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.absorbing import absorb
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.errors import AccuracyWarning
-from ldmaps.quality.fidelity import align, rms_error
 from ldmaps.streaming import Reservoir
+from ldmaps.validation.fidelity import match_columns, nrmse
 
 KINDS = {
     "roll": [
@@ -65,7 +65,7 @@ def row(name: str, points: np.ndarray, held: np.ndarray, exact: DiffusionMap, ki
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AccuracyWarning)
         new = absorb(old, reservoir.points, reservoir.weights, counts=reservoir.counts)
-    moved = rms_error(old.embedding_, new.transform(points[~held]), aligned=True)
+    moved = nrmse(old.embedding_, new.transform(points[~held]), matched=True)
     what = f"tolerance {kind['tolerance']:g} %" if "tolerance" in kind else kind.get("extension", "nystrom")
     done, common = new.absorption_, " ".join(f"{share:.3f}" for share in new.absorption_.in_common)
     print(
@@ -79,10 +79,10 @@ def row(name: str, points: np.ndarray, held: np.ndarray, exact: DiffusionMap, ki
 def shape_error(exact: DiffusionMap, model: LandmarkDiffusionMap, points: np.ndarray) -> float:
     """Return Z after the best scale and origin of each coordinate: an aligned map has those of the old one."""
     true, found = exact.embedding_.astype(float), model.transform(points).astype(float)
-    found = align(true, found - found.mean(axis=0))
+    found = match_columns(true, found - found.mean(axis=0))
     for column in range(true.shape[1]):
         found[:, column] = np.polyval(np.polyfit(found[:, column], true[:, column], 1), found[:, column])
-    return rms_error(true, found, aligned=True)
+    return nrmse(true, found, matched=True)
 
 
 def dihedral(four: np.ndarray) -> np.ndarray:

@@ -34,8 +34,8 @@ from ldmaps.fit.landmark_fit import LandmarkFit
 from ldmaps.fit.solve import SolvedMap
 from ldmaps.landmarks import KMedoids, Landmarks
 from ldmaps.metrics import RMSD, Euclidean
-from ldmaps.quality.fidelity import alignment, rms_error
 from ldmaps.threads import single_threaded_blas
+from ldmaps.validation.fidelity import column_matching, nrmse
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "docs" / "accuracy"
@@ -245,9 +245,9 @@ class Fold:
         seconds = time.perf_counter() - began
         train = embedder.extend(self.reference.points).coordinates
         test = embedder.extend(embedder.prepare(self.test)).coordinates
-        order, signs = alignment(self.exact["train"], train)
+        order, signs = column_matching(self.exact["train"], train)
         errors = [
-            rms_error(self.exact[part], found_[:, order] * signs, ranges=self.span, aligned=True)
+            nrmse(self.exact[part], found_[:, order] * signs, ranges=self.span, matched=True)
             for part, found_ in (("train", train), ("test", test))
         ]
         row = {"z_train": errors[0], "z_test": errors[1], "seconds": seconds}
@@ -463,7 +463,7 @@ def run_outside(sets: list[DataSet]) -> None:
             for name, embedder in {"full Nyström": part.full, **embedders}.items():
                 found = embedder.extend(embedder.prepare(moved)).coordinates.astype(np.float64)
                 order, signs = (
-                    alignment(part.exact["train"], embedder.extend(part.reference.points).coordinates)
+                    column_matching(part.exact["train"], embedder.extend(part.reference.points).coordinates)
                     if name != "full Nyström"
                     else (np.arange(found.shape[1]), 1.0)
                 )
@@ -476,7 +476,7 @@ def run_outside(sets: list[DataSet]) -> None:
                     extension=name,
                     farthest=100 * float(excess.max()),
                     beyond=100 * float((excess > 0.1).any(axis=1).mean()),
-                    z_to_exact=rms_error(truth, found, ranges=part.span, aligned=True),
+                    z_to_exact=nrmse(truth, found, ranges=part.span, matched=True),
                 )
 
 

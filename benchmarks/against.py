@@ -141,7 +141,7 @@ def cases() -> dict[str, Callable[[], Case]]:
             Hamming(), np.round(roll(4000, 20, k))
         )
         listed[f"RMSD aligned blocks, 22 atoms, {name}"] = lambda k=kind: pairs(
-            RMSD(align=[0, 1, 2, 3]), frames(200, 22, k), 100
+            RMSD(superpose_on=[0, 1, 2, 3]), frames(200, 22, k), 100
         )
     listed["earth mover's blocks, one dimension"] = lambda: pairs(EarthMover(), np.abs(roll(2000, 16)) + 0.1)
     listed |= {

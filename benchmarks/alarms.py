@@ -47,7 +47,7 @@ class Kind:
 
     words: str
     make: Callable[[int], tuple[np.ndarray, np.ndarray]]  # training and new rows
-    metric: str = "scaled"
+    metric: str = "standardized"
     #: Wide enough to join all points: which of two is farther away does not depend on it, and finding one takes time.
     epsilon: float = 20.0
     holds: bool = True

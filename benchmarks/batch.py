@@ -10,7 +10,7 @@ from harness import Row, median_ratio, turns
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.metrics import RMSD
-from ldmaps.quality.fidelity import rms_error
+from ldmaps.validation.fidelity import nrmse
 
 
 class AgainstFullNystrom:
@@ -65,7 +65,7 @@ class AgainstPyDiffMap:
                 model = LandmarkDiffusionMap(2, 1.0, n_landmarks=count, extension=extension, n_threads=1).fit(
                     train
                 )
-                error = rms_error(truth, model.transform(new))
+                error = nrmse(truth, model.transform(new))
                 theirs, ours = turns(
                     [lambda: peer.transform(new), lambda model=model: model.transform(new)], rounds=7
                 )
@@ -88,7 +88,7 @@ def _scaled_error(
 ) -> float:
     """Z of the peer's points after the least-squares scale of each coordinate, so that only shape counts."""
     scaled = theirs * ((train_truth * their_train).sum(axis=0) / (their_train**2).sum(axis=0))
-    return rms_error(truth, scaled)
+    return nrmse(truth, scaled)
 
 
 def run() -> list[Row]:

@@ -1,11 +1,16 @@
 """How often fresh points break the tolerance, or exceed the bound, that a map was certified for.
 
     python benchmarks/certificates.py [--only REGIME] [--kinds blind|known] [--seeds N] [--minutes T] [--again]
+    python benchmarks/certificates.py --trajectories [--seeds N] [--minutes T]
 
 Writes docs/benchmarks/certificates.csv, a line as soon as it is known (what it holds
 already is not computed again, unless --again), and docs/benchmarks/certificates.md. All
 of it takes an hour of one core; --minutes ends it earlier with the same number of
 seeds for each kind of data, give or take one.
+
+With --trajectories: consecutive rows of one run of a process, and fresh rows of other
+runs (trajectory_sources.py), for several correlation times. Their lines are in
+docs/benchmarks/certificates_trajectories.csv.
 """
 
 from __future__ import annotations
@@ -21,11 +26,13 @@ from pathlib import Path
 import numpy as np
 from harness import DOCS, commit
 from point_sources import Source, sources
+from trajectory_sources import KINDS as TRAJECTORIES
+from trajectory_sources import Trajectories
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap, Limits
 from ldmaps.errors import LdmapsWarning, ToleranceError
 from ldmaps.fit.certify import CONFIDENCE
-from ldmaps.quality.fidelity import rms_error
+from ldmaps.validation.fidelity import point_errors
 
 STORE = DOCS / "certificates.csv"
 #: Written by hand; the page ends with it.
@@ -43,6 +50,23 @@ HEAD = (
     "reference_error",
     "fresh_z",
     "seconds",
+    "commit",
+)
+#: Trajectories: rows of each, about how many of them the process remembers, the tolerance, and what is stored.
+N_ROWS, MEMORIES, TRAJECTORY_TOLERANCE = 1500, (3.0, 7.5, 25.0, 75.0), 3.0
+TRAJECTORY_STORE = DOCS / "certificates_trajectories.csv"
+TRAJECTORY_HEAD = (
+    "process",
+    "memory",
+    "seed",
+    "outcome",
+    "n_landmarks",
+    "held_out_z",
+    "upper_bound",
+    "fresh_z",
+    "covered",
+    "n_independent",
+    "reason",
     "commit",
 )
 #: Most fresh points.
@@ -100,10 +124,8 @@ def trial(
             }
         seconds = time.process_time() - start
         exact = DiffusionMap(*settings).fit(old)
-    fresh = rms_error(
-        exact.transform(new), model.transform(new), ranges=np.ptp(exact.embedding_, axis=0), aligned=True
-    )
     promise = model.certificate_
+    fresh = fresh_error(exact, model, new, 1.0 if promise is None else promise.share)
     row = {"n_points": len(old), "fresh_z": fresh, "seconds": round(seconds, 2)}
     if promise is None:
         return {"outcome": "no certificate", "n_landmarks": len(model.multiplicities_), **row}
@@ -118,10 +140,66 @@ def trial(
     }
 
 
-def stored() -> list[dict[str, str]]:
-    if not STORE.exists():
+def fresh_error(exact: DiffusionMap, model: LandmarkDiffusionMap, new: np.ndarray, share: float) -> float:
+    """Return Z of a share of fresh points: all but those with the largest errors."""
+    ranges = np.ptp(exact.embedding_, axis=0)
+    errors = np.sort(point_errors(exact.transform(new), model.transform(new), ranges=ranges, matched=True))
+    return float(np.sqrt(np.mean(errors[: int(share * len(errors))] ** 2)))
+
+
+def trajectory_trial(process: Trajectories, memory: float, seed: int) -> dict[str, object]:
+    """Fit to consecutive rows of one run; compare Z of rows of other runs with what was certified."""
+    old, new = process.draw(N_ROWS, N_FRESH, memory, seed)
+    model = LandmarkDiffusionMap(
+        process.n_components, "connected", tolerance=TRAJECTORY_TOLERANCE, random_state=seed
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LdmapsWarning)
+        try:
+            model.fit(old)
+        except ToleranceError as error:
+            return {"outcome": "refused", "reason": error.reason.split(";")[0].split(",")[0]}
+        exact = DiffusionMap(process.n_components, model.epsilon_).fit(old)
+    promise = model.certificate_
+    fresh = fresh_error(exact, model, new, promise.share)
+    outcome = "broken" if fresh > promise.tolerance else "exceeded" if fresh > promise.upper_bound else "kept"
+    return {
+        "outcome": outcome,
+        "n_landmarks": promise.n_landmarks,
+        "held_out_z": promise.held_out_z,
+        "upper_bound": promise.upper_bound,
+        "fresh_z": fresh,
+        "covered": promise.covered,
+        "n_independent": promise.n_independent,
+    }
+
+
+def measure_trajectories(n_seeds: int, minutes: float) -> None:
+    """Try every process at every correlation time; a line is written as soon as it is known."""
+    known = stored(TRAJECTORY_STORE)
+    done = {(row["process"], float(row["memory"]), int(row["seed"])) for row in known}
+    version, end, is_new = commit(), time.monotonic() + 60 * minutes, not TRAJECTORY_STORE.exists()
+    with TRAJECTORY_STORE.open("a", newline="") as stream:
+        writer = csv.DictWriter(stream, TRAJECTORY_HEAD)
+        if is_new:
+            writer.writeheader()
+        for memory in MEMORIES:
+            for process in TRAJECTORIES:
+                for seed in range(n_seeds):
+                    if (process.name, memory, seed) in done:
+                        continue
+                    if time.monotonic() > end:
+                        return
+                    row = trajectory_trial(process, memory, seed)
+                    key = {"process": process.name, "memory": memory, "seed": seed}
+                    writer.writerow({**key, **row, "commit": version})
+                    stream.flush()
+
+
+def stored(store: Path = STORE) -> list[dict[str, str]]:
+    if not store.exists():
         return []
-    with STORE.open(newline="") as stream:
+    with store.open(newline="") as stream:
         return list(csv.DictReader(stream))
 
 
@@ -217,10 +295,46 @@ def page() -> None:
                 f"| {regime}, {label} | {number['certificates']} | {number['refused']} | {number['broken']} | "
                 f"{number['exceeded']}{share} |"
             )
+    lines += trajectory_lines()
     lines += ["", DISCUSSION.read_text().rstrip(), ""]
     lines.append("`python benchmarks/certificates.py`; [every trial](certificates.csv) with its commit.")
     (DOCS / "certificates.md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
+
+
+def trajectory_lines() -> list[str]:
+    """Return the table of certificates on consecutive rows."""
+    rows = stored(TRAJECTORY_STORE)
+    if not rows:
+        return []
+    lines = [
+        "",
+        "## Consecutive rows",
+        "",
+        f"{N_ROWS:,} consecutive rows of one run of {len(TRAJECTORIES)} processes (Ornstein–Uhlenbeck, Langevin dynamics in wells and on the "
+        "Müller–Brown",
+        "surface, Lorenz' system and windows of it, an oscillator), and fresh rows of other runs. *Memory*: about how many rows a process",
+        "remembers.",
+        "",
+        "| memory | certificates | refused | broken | exceeded |",
+        "|---|---|---|---|---|",
+    ]
+    for memory in sorted({float(row["memory"]) for row in rows}):
+        number = counts([row for row in rows if float(row["memory"]) == memory])
+        lines.append(
+            f"| {memory:g} rows | {number['certificates']} | {number['refused']} | {number['broken']} | "
+            f"{number['exceeded']} |"
+        )
+    number = counts(rows)
+    share = 100 * number["exceeded"] / max(number["certificates"], 1)
+    lines.append(
+        f"| all | {number['certificates']} | {number['refused']} | {number['broken']} | {number['exceeded']} ({share:.1f} %) |"
+    )
+    lines += [
+        "",
+        "`python benchmarks/certificates.py --trajectories`; [every trial](certificates_trajectories.csv).",
+    ]
+    return lines
 
 
 if __name__ == "__main__":
@@ -234,8 +348,12 @@ if __name__ == "__main__":
     parser.add_argument("--kinds", default="all", choices=("all", "blind", "known"), help="of data (all)")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no trial after so long")
     parser.add_argument("--again", action="store_true", help="forget the stored numbers first")
+    parser.add_argument("--trajectories", action="store_true", help="consecutive rows of processes instead")
     arguments = parser.parse_args()
     if arguments.again:
-        STORE.unlink(missing_ok=True)
-    measure(planned(arguments.only, arguments.kinds, arguments.seeds), arguments.minutes)
+        (TRAJECTORY_STORE if arguments.trajectories else STORE).unlink(missing_ok=True)
+    if arguments.trajectories:
+        measure_trajectories(arguments.seeds or 4, arguments.minutes)
+    else:
+        measure(planned(arguments.only, arguments.kinds, arguments.seeds), arguments.minutes)
     page()

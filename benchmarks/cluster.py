@@ -135,9 +135,11 @@ def on_threads(data: Path, n_threads: int) -> dict:
         return {"seconds": time.perf_counter(), "here": time.process_time(), "workers": 0.0}
 
     first = now()
-    model = LandmarkDiffusionMap(**settings(data), n_threads=n_threads).fit(ldmaps.inputs.open(str(data)))
+    model = LandmarkDiffusionMap(**settings(data), n_threads=n_threads).fit(
+        ldmaps.inputs.open_files(str(data))
+    )
     fitted = now()
-    model.transform(ldmaps.inputs.open(str(data))).sum(axis=0)
+    model.transform(ldmaps.inputs.open_files(str(data))).sum(axis=0)
     done = now()
     return {
         "fit": since(first, fitted),

@@ -26,7 +26,7 @@ from ldmaps.landmarks.base import assign
 from ldmaps.metrics import RMSD, Euclidean
 from ldmaps.metrics.base import squared_matrix
 from ldmaps.metrics.precomputed import StoredPoints, StoredSquares
-from ldmaps.quality.fidelity import rms_error
+from ldmaps.validation.fidelity import nrmse
 
 OUT = Path(__file__).resolve().parents[1] / "docs" / "accuracy"
 SEEDS = (0, 1, 2)
@@ -65,7 +65,7 @@ class Case:
         return Walk(StoredSquares(), StoredPoints(squares), weights, self.epsilon)
 
     def z(self, weights: np.ndarray, coefficients: np.ndarray) -> float:
-        return rms_error(self.y_test, weights @ coefficients, ranges=self.span, aligned=True)
+        return nrmse(self.y_test, weights @ coefficients, ranges=self.span, matched=True)
 
     # -- the online step ------------------------------------------------------
 
@@ -95,7 +95,7 @@ class Case:
             gram = weights[~part].T @ weights[~part]
             gram.flat[:: len(gram) + 1] += RIDGE * np.trace(gram) / len(gram)
             half = start + cho_solve(cho_factor(gram), weights[~part].T @ (y - weights @ start)[~part])
-            error = rms_error(y[part], weights[part] @ half, ranges=self.span, aligned=True)
+            error = nrmse(y[part], weights[part] @ half, ranges=self.span, matched=True)
             if error < lowest:
                 lowest, best = error, width
         rate = 0.5 / (best * self.epsilon)
@@ -185,7 +185,7 @@ class Case:
         psi = vectors / np.sqrt(c * degrees)[:, None]
         psi /= np.sqrt(c @ psi**2)
         weights = self.weights(self.test_squares[:, chosen], 0.5 / self.epsilon, np.log(c))
-        return rms_error(self.y_test, weights @ (psi / values), ranges=self.span)
+        return nrmse(self.y_test, weights @ (psi / values), ranges=self.span)
 
     def reference_values(self, chosen: np.ndarray, c: np.ndarray) -> float:
         weights = self.weights(self.test_squares[:, chosen], 0.5 / self.epsilon, np.log(c))

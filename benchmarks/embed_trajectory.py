@@ -75,7 +75,7 @@ def compare(
     embedder = model.embedder_
 
     def source():
-        return ldmaps.inputs.open(path, top=top, select=select)
+        return ldmaps.inputs.open_files(path, top=top, select=select)
 
     def read_mdtraj() -> int:
         return sum(len(chunk) for chunk in mdtraj.iterload(str(path), top=str(top), chunk=1000))

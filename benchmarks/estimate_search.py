@@ -25,7 +25,7 @@ from point_sources import sources
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.datasets import swiss_roll
 from ldmaps.errors import AccuracyWarning, DisconnectedError
-from ldmaps.quality.fidelity import rms_error
+from ldmaps.validation.fidelity import nrmse
 
 STORE = DOCS / "estimates.csv"
 PAGE = DOCS.parent / "error_estimates.md"
@@ -86,8 +86,8 @@ def trial(
     texts = " ".join(str(w.message) for w in caught if issubclass(w.category, AccuracyWarning))
     noise = 100 * np.sqrt(np.mean((estimate.sampling[:, None] / estimate.ranges) ** 2))
     return {
-        "true_z": f"{rms_error(truth, found, ranges=np.ptp(exact.embedding_, axis=0)):.4g}",
-        "estimated_z": f"{estimate.rms_zeta:.4g}",
+        "true_z": f"{nrmse(truth, found, ranges=np.ptp(exact.embedding_, axis=0)):.4g}",
+        "estimated_z": f"{estimate.nrmse:.4g}",
         "sampling": f"{noise:.3g}",
         "n_reference": estimate.n_reference,
         "warned": " ".join(name for name, words in WARNINGS.items() if words in texts),

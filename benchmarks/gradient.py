@@ -17,7 +17,7 @@ from harness import Row, median_ratio, turns, write_table
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.metrics import RMSD
-from ldmaps.openmm import coordinate_force, domain_wall
+from ldmaps.openmm import boundary_restraint, coordinate_force
 
 INTRODUCTION = """\
 What do derivatives cost beside values (M = 400, two coordinates, per point), and a biasing force beside the rest of a step (OpenMM, 22
@@ -82,14 +82,14 @@ def against_steps(rounds: int = 9, steps: int = 1500) -> list[Row]:
     rows = []
     for platform in ("Reference", "CPU"):
         simulations = {}
-        for what in ("nothing", "a bias along one coordinate", "a domain wall"):
+        for what in ("nothing", "a bias along one coordinate", "a boundary restraint"):
             simulation = module.build_simulation(molecule, molecule.frames[0], 1, platform)
             if what.startswith("a bias"):
                 bias = openmm.CustomCVForce("100*q")
                 bias.addCollectiveVariable("q", coordinate_force(model, 0, topology=topology))
                 simulation.system.addForce(bias)
             elif what.startswith("a domain"):
-                simulation.system.addForce(domain_wall(model, 5000.0, topology=topology))
+                simulation.system.addForce(boundary_restraint(model, 5000.0, topology=topology))
             simulation.context.reinitialize(preserveState=True)
             simulations[what] = simulation
         seconds = turns(

@@ -28,7 +28,7 @@ from ldmaps import LandmarkDiffusionMap
 from ldmaps.datasets import alanine_dipeptide
 from ldmaps.metrics import RMSD
 from ldmaps.openmm import LandmarkReporter
-from ldmaps.regions import RegionTracker, learn_basins
+from ldmaps.regions import RegionTracker, find_basins
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "replica_reset.py"
 INTERVAL, LANDMARKS = 100, 400
@@ -66,7 +66,7 @@ class Run:
         molecule = alanine_dipeptide(stride=2)
         self.model = LandmarkDiffusionMap(2, 1.36e-3, metric=RMSD(molecule.masses), n_landmarks=LANDMARKS)
         self.model.fit(molecule.frames)
-        self.basins = learn_basins(self.model, 2)
+        self.basins = find_basins(self.model, 2)
         self.simulation = example().build_simulation(
             molecule, molecule.frames[0], 1, platform, SOLVENTS[solvent]
         )

@@ -23,8 +23,8 @@ from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.datasets import alanine_dipeptide, c24h50, swiss_roll
 from ldmaps.errors import AccuracyWarning
 from ldmaps.metrics import RMSD, Euclidean, Metric
-from ldmaps.quality.fidelity import alignment, rms_error
-from ldmaps.quality.perturbation import predict_errors
+from ldmaps.validation.fidelity import column_matching, nrmse
+from ldmaps.validation.perturbation import predict_errors
 
 #: Okabe and Ito's colours, told apart with every kind of colour vision, and a marker each.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")
@@ -104,7 +104,7 @@ def measure(data: DataSet, exact: DiffusionMap, m: int, threads: int) -> Result:
     model = LandmarkDiffusionMap(
         k, exact.epsilon_, data.metric, n_landmarks=m, extension="nystrom", n_threads=threads
     ).fit(train)
-    order, signs = alignment(truth, model.embedding_)
+    order, signs = column_matching(truth, model.embedding_)
     embedded = model.embedding_[:, order] * signs
     at_points = np.linalg.norm(embedded - truth, axis=1)
     collapsed = model.landmark_embedding_[model.labels_][:, order] * signs
@@ -122,19 +122,19 @@ def measure(data: DataSet, exact: DiffusionMap, m: int, threads: int) -> Result:
             log_correlation(found.sigma, at_points),
         )
         result.shifts[name] = float(found.eigenvalue_changes[worst])
-        result.z[name] = found.rms_zeta
+        result.z[name] = found.nrmse
         result.clouds[name] = (found.sigma, at_points)
         result.clouds[name + " at landmarks"] = (found.sigma_at_landmarks, at_landmarks)
-    result.z["train"] = rms_error(truth, embedded, aligned=True)
+    result.z["train"] = nrmse(truth, embedded, matched=True)
     reference = exact.transform(test)[:, :k].astype(np.float64)
     new = model.transform(test)[:, order] * signs
-    result.z["test"] = rms_error(reference, new, ranges=np.ptp(truth, axis=0), aligned=True)
+    result.z["test"] = nrmse(reference, new, ranges=np.ptp(truth, axis=0), matched=True)
     start = time.perf_counter()
     estimate = model.error_estimate(test)
     result.seconds = time.perf_counter() - start
-    result.z["estimated"] = estimate.rms_zeta
+    result.z["estimated"] = estimate.nrmse
     sampled = model.error_estimate(test, reference=train[: data.n_train // 4])
-    result.z["sampled"] = sampled.rms_zeta
+    result.z["sampled"] = sampled.nrmse
     measured = np.linalg.norm(new - reference, axis=1)
     result.clouds["estimate"] = (estimate.sigma, measured)
     for name, found in ((ALL, estimate), ("sampled", sampled)):

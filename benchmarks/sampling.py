@@ -25,7 +25,7 @@ from scipy.signal import lfilter
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.metrics.base import squared_matrix
-from ldmaps.quality.resampling import fitted_modes
+from ldmaps.validation.resampling import fitted_modes
 
 COORDINATES = 3
 
@@ -208,7 +208,7 @@ def judge(system: System, repetitions: int) -> list[list[str]]:
             near = np.abs(psi - true) < 1.96 * sampling.landmark_errors[:, mode]
             points.append(float(model.multiplicities_ @ near / total))
             length = np.sqrt(model.multiplicities_ @ true**2 * (model.multiplicities_ @ psi**2))
-            found.append((sampling.status(mode) == "reproducible", abs(cosine) / length))
+            found.append((sampling.reproducibility(mode) == "reproducible", abs(cosine) / length))
         held["points"].append(points)
         if system.truth is not None:
             exact = model if system.n_landmarks < 100 else DiffusionMap(COORDINATES, system.epsilon).fit(X)

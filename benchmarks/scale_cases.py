@@ -126,7 +126,7 @@ def streamed_rmsd(n: int) -> dict:
     """The exact map without its kernel; up to 20,000 frames also with it, and Z between the two."""
     from ldmaps import DiffusionMap, Limits
     from ldmaps.metrics import RMSD
-    from ldmaps.quality.fidelity import rms_error
+    from ldmaps.validation.fidelity import nrmse
 
     points, masses = frames(n)
     metric = RMSD(weights=masses)
@@ -136,7 +136,7 @@ def streamed_rmsd(n: int) -> dict:
     if n <= 20_000:
         stored = DiffusionMap(2, "connected", solver="stored", **settings).fit(points[:3000])
         processor = measured(lambda: stored.fit(points) and None)["processor"]
-        row |= {"z": rms_error(stored.embedding_, model.embedding_), "stored": processor}
+        row |= {"z": nrmse(stored.embedding_, model.embedding_), "stored": processor}
     return row
 
 
@@ -147,7 +147,7 @@ def box(n: int) -> np.ndarray:
 def exact_3d(n: int) -> dict:
     """The exact map of points in a box, as many near each at any N; up to 100,000 of them also without the kernel."""
     from ldmaps import DiffusionMap, Limits
-    from ldmaps.quality.fidelity import rms_error
+    from ldmaps.validation.fidelity import nrmse
 
     points, epsilon = box(n), 2e-4 * (300_000 / n) ** (2 / 3)
     model = DiffusionMap(2, 2e-4 * (300_000 / 10_000) ** (2 / 3)).fit(points[:10_000])  # warm up
@@ -162,7 +162,7 @@ def exact_3d(n: int) -> dict:
         row |= {
             "in_passes": passes.solution_.n_passes,
             "in_passes_processor": taken["processor"],
-            "z": rms_error(model.embedding_, passes.embedding_),
+            "z": nrmse(model.embedding_, passes.embedding_),
         }
     return row
 
@@ -174,7 +174,7 @@ WIDE = 0.01
 def streamed_3d(n: int) -> dict:
     """The exact map of points in a box at an ε that makes no kernel sparse, in passes; up to 20,000 also stored."""
     from ldmaps import DiffusionMap, Limits
-    from ldmaps.quality.fidelity import rms_error
+    from ldmaps.validation.fidelity import nrmse
 
     points = box(n)
     model = DiffusionMap(2, WIDE, solver="streamed", limits=Limits(max_passes=20)).fit(
@@ -184,7 +184,7 @@ def streamed_3d(n: int) -> dict:
     if n <= 20_000:
         stored = DiffusionMap(2, WIDE, solver="stored").fit(points[:3000])
         processor = measured(lambda: stored.fit(points) and None)["processor"]
-        row |= {"z": rms_error(stored.embedding_, model.embedding_), "stored": processor}
+        row |= {"z": nrmse(stored.embedding_, model.embedding_), "stored": processor}
     return row
 
 

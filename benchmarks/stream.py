@@ -25,8 +25,8 @@ from online import PEERS, Datafold, OnePoint
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.metrics import RMSD
-from ldmaps.quality.fidelity import rms_error
 from ldmaps.streaming import StreamEmbedder
+from ldmaps.validation.fidelity import nrmse
 
 INTRODUCTION = """\
 How fast does a stream go through a map, and does its memory stay flat? *Ratio* says how many times as fast as the other contestant we
@@ -175,7 +175,7 @@ class OneByOne(OnePoint):
             peer = PyDiffMap.from_sklearn(n_evecs=2, k=64, epsilon=0.5, alpha=0.0)
             peer_train = peer.fit_transform(self.train)
             theirs = _scaled_error(truth, exact.embedding_, peer.transform(self.new), peer_train)
-        return f"Z = {rms_error(truth, model.transform(self.new)):.2f} % against {theirs:.2f} %"
+        return f"Z = {nrmse(truth, model.transform(self.new)):.2f} % against {theirs:.2f} %"
 
 
 # -- from a pipe to a file -----------------------------------------------------------

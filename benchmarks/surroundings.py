@@ -229,7 +229,7 @@ def tables(folder: Path) -> list[Row]:
         def embed(source: str, target: str, embedder=embedder) -> Path:
             # A new file each time, as most outputs are: to free an old one takes time, too.
             path = Path(f"{next(number)}{target}")
-            opened = ldmaps.inputs.open(source)
+            opened = ldmaps.inputs.open_files(source)
             with (
                 Progress(False).stage("embedding") as stage,
                 open_writer(str(path), embedder.n_components, opened.files) as writer,
@@ -423,7 +423,7 @@ def xtc(folder: Path) -> list[Row]:
     n = 16 * len(dry)
 
     def embed(target: str) -> None:
-        opened = ldmaps.inputs.open(path, top=top)
+        opened = ldmaps.inputs.open_files(path, top=top)
         with (
             Progress(False).stage("embedding") as stage,
             open_writer(str(folder / target), embedder.n_components, [str(path)]) as writer,

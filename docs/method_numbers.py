@@ -14,7 +14,7 @@ from ldmaps.diffusion.walk import Walk
 from ldmaps.landmarks import KMedoids, base, k_medoids
 from ldmaps.metrics import RMSD, Euclidean, Metric
 from ldmaps.metrics.base import Points
-from ldmaps.quality.fidelity import rms_error
+from ldmaps.validation.fidelity import nrmse
 
 
 def atoms_and_weights() -> None:
@@ -31,7 +31,7 @@ def atoms_and_weights() -> None:
     ):
         model = LandmarkDiffusionMap(2, "connected", metric, landmarks="pst").fit(points)
         exact = DiffusionMap(3, model.epsilon_, metric).fit(points)
-        error = rms_error(exact.embedding_[:, :2], model.embedding_)
+        error = nrmse(exact.embedding_[:, :2], model.embedding_)
         values = ", ".join(f"{value:.3f}" for value in exact.spectrum_)
         print(
             f"  {name:<24} ε = {model.epsilon_:.2e} nm²  λ2–λ5 = {values}  "

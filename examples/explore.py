@@ -32,7 +32,7 @@ from ldmaps.absorbing import absorb
 from ldmaps.datasets import MolecularFrames, alanine_dipeptide
 from ldmaps.errors import AccuracyWarning, OutsideDomainWarning
 from ldmaps.metrics import RMSD
-from ldmaps.openmm import BiasLog, outward_force
+from ldmaps.openmm import BiasLog, exploration_force
 
 EPSILON, N_LANDMARKS = 1.36e-3, 100
 INTERVAL = 50  # steps between frames: 0.2 ps
@@ -182,7 +182,7 @@ class Exploration:
         number = len(self.rounds) + 1
         model = self.model()
         start = self.frames(number - 1)[-1] if number > 1 else self.molecule.frames[0]
-        bias = outward_force(model, STRENGTH, topology=topology_of(self.molecule))
+        bias = exploration_force(model, STRENGTH, topology=topology_of(self.molecule))
         simulation = simulation_from(self.molecule, start, 1000 * self.seed + number, bias)
         log_path = self.directory / f"bias_{number:02}.csv"
         log_path.unlink(missing_ok=True)  # of a round that was interrupted
@@ -201,7 +201,7 @@ class Exploration:
                 # Old coordinates may have little in common with new ones where a new basin was found.
                 warnings.simplefilter("ignore", AccuracyWarning)
                 counts = np.bincount(coverage.nearest[coverage.inside], minlength=model.embedder_.n_landmarks)
-                grown = absorb(model, new, counts=counts, disconnected="leave", align=False)
+                grown = absorb(model, new, counts=counts, disconnected="leave", keep_coordinates=False)
         return self._finish(number, frames, len(new), grown)
 
     def _finish(self, number: int, frames: np.ndarray, outside: int, grown: LandmarkDiffusionMap) -> Round:

@@ -38,7 +38,7 @@ from ldmaps import LandmarkDiffusionMap
 from ldmaps.datasets import MolecularFrames, alanine_dipeptide
 from ldmaps.errors import AccuracyWarning
 from ldmaps.metrics import RMSD
-from ldmaps.openmm import BiasLog, bias_variable, effective_number, metadynamics_weights
+from ldmaps.openmm import BiasLog, bias_variable, effective_sample_size, metadynamics_weights
 
 HOT = 600.0  # K
 EPSILON, N_LANDMARKS = 1.36e-3, 100
@@ -166,7 +166,10 @@ def run(
         fresh = path.with_suffix(".new.npz")
         np.savez(fresh, angles=angles, coordinates=coordinates, weights=weights)
         fresh.replace(path)
-        print(f"{kind}, run {seed}, {ns:g} ns: {effective_number(weights):.0f} effective frames", flush=True)
+        print(
+            f"{kind}, run {seed}, {ns:g} ns: {effective_sample_size(weights):.0f} effective frames",
+            flush=True,
+        )
     with np.load(path) as stored:
         return Run(stored["angles"], stored["coordinates"], stored["weights"], ns)
 

@@ -24,7 +24,7 @@ from ldmaps import LandmarkDiffusionMap
 from ldmaps.datasets import MolecularFrames, alanine_dipeptide
 from ldmaps.metrics import RMSD
 from ldmaps.openmm import LandmarkReporter, Snapshot, Stop, run_until
-from ldmaps.regions import Basins, RegionTracker, learn_basins
+from ldmaps.regions import Basins, RegionTracker, find_basins
 from ldmaps.streaming import Embedded, Sink
 
 TEMPERATURE = 300.0  # K
@@ -290,7 +290,7 @@ def main(argv: list[str] | None = None) -> list[Replica]:
         2, 1.36e-3, metric=RMSD(molecule.masses), n_landmarks=100 if arguments.quick else 300
     ).fit(molecule.frames)
     model.units_ = "nm"
-    basins = learn_basins(model, 2, names=BASINS)
+    basins = find_basins(model, 2, names=BASINS)
     shares = ", ".join(
         f"{name} {100 * share:.0f} %" for name, share in zip(basins.names, basins.populations, strict=True)
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ldmaps.analysis.plot import import_pyplot
 from ldmaps.files import written_whole
-from ldmaps.views.plot import import_pyplot
 
 __all__ = [
     "BLACK",

@@ -16,7 +16,7 @@ from ldmaps.fit.landmark_fit import LandmarkFit
 from ldmaps.landmarks import KMedoids, LandmarkSelector, PrunedSpanningTree
 from ldmaps.landmarks.base import assign
 from ldmaps.metrics.base import Points
-from ldmaps.quality.fidelity import alignment, rms_error, zeta
+from ldmaps.validation.fidelity import column_matching, nrmse, point_errors
 from reproduction.exact_maps import solved_map
 from reproduction.laboratory import Laboratory, Method
 from reproduction.pieces import Arrays, Piece
@@ -54,13 +54,11 @@ def make_errors(lab: Laboratory, piece: Piece) -> Arrays:
     turn = orthogonal_procrustes(scaled[1], scaled[0])[0]
     return {
         "m": both["m"],
-        "z_train": np.array(rms_error(truth, train, aligned=True)),
-        "z_test": np.array(rms_error(both["new_truth"], both["test"], aligned=True)),
-        "largest": np.array(zeta(truth, train, aligned=True).max()),
-        "largest_test": np.array(zeta(both["new_truth"], both["test"], aligned=True).max()),
-        "z_rotated": np.array(
-            rms_error(scaled[0], scaled[1] @ turn, ranges=np.ones(len(ranges)), aligned=True)
-        ),
+        "z_train": np.array(nrmse(truth, train, matched=True)),
+        "z_test": np.array(nrmse(both["new_truth"], both["test"], matched=True)),
+        "largest": np.array(point_errors(truth, train, matched=True).max()),
+        "largest_test": np.array(point_errors(both["new_truth"], both["test"], matched=True).max()),
+        "z_rotated": np.array(nrmse(scaled[0], scaled[1] @ turn, ranges=np.ones(len(ranges)), matched=True)),
         "reordered": np.array((both["order"] != np.arange(len(ranges))).any()),
         "seconds": np.array(seconds),
     }
@@ -82,7 +80,7 @@ def make_draws(lab: Laboratory, piece: Piece) -> Arrays:
             random_state=draw,
             n_threads=lab.n_threads,
         ).fit(train)
-        errors.append(rms_error(exact["train"][:, :k], model.embedding_))
+        errors.append(nrmse(exact["train"][:, :k], model.embedding_))
     return {"z_train": np.array(errors)}
 
 
@@ -93,8 +91,8 @@ def make_embeddings(lab: Laboratory, piece: Piece) -> Arrays:
     train, test = lab.split(piece)
     if len(data.position):
         both["position"], both["new_position"] = data.position[train], data.position[test]
-    both["zeta"] = zeta(both["truth"], both["train"], aligned=True)
-    both["new_zeta"] = zeta(both["new_truth"], both["test"], aligned=True)
+    both["zeta"] = point_errors(both["truth"], both["train"], matched=True)
+    both["new_zeta"] = point_errors(both["new_truth"], both["test"], matched=True)
     return both
 
 
@@ -135,7 +133,7 @@ def _beside_exact(lab: Laboratory, piece: Piece, method: Method) -> Arrays:
     new = embedder.extend(embedder.prepare(data.points[test]), lab.n_threads).coordinates
     truth = exact["train"][:, :k]
     # The training points decide order and signs, for the test points too.
-    order, signs = alignment(truth, embedding)
+    order, signs = column_matching(truth, embedding)
     return {
         "truth": truth,
         "new_truth": exact["test"],

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import AccuracyWarning
-from ldmaps.quality import alignment, rms_error
-from ldmaps.quality.perturbation import CollapsedWalk, perturb
+from ldmaps.validation.fidelity import column_matching, nrmse
+from ldmaps.validation.perturbation import CollapsedWalk, perturb
 from reproduction.drawing import BLACK, MARKERS, SERIES, new_figure, save
 from reproduction.laboratory import Laboratory, Method
 from reproduction.landmark_maps import nystrom_map
@@ -48,7 +48,7 @@ def make_parity(lab: Laboratory, piece: Piece) -> Arrays:
     points = data.metric.prepare(data.points[lab.split(piece)[0]])
     model = nystrom_map(lab, piece, Method("kmedoids", piece["m"]))
     truth = exact["train"][:, :k].astype(np.float64)
-    order, signs = alignment(truth, model.embedding_)
+    order, signs = column_matching(truth, model.embedding_)
     at_landmarks = model.landmark_embedding_[model.labels_]
     measured = {
         "point": np.linalg.norm(model.embedding_[:, order] * signs - truth, axis=1),
@@ -57,7 +57,7 @@ def make_parity(lab: Laboratory, piece: Piece) -> Arrays:
     walk = Walk(data.metric, points, np.ones(len(points)), model.epsilon_, n_threads=lab.n_threads)
     collapsed = CollapsedWalk(walk, points.take(model.landmark_indices_), model.labels_)
     drawn = np.sort(lab.rng(piece).permutation(len(points))[:DRAWN_POINTS])
-    result: Arrays = {"z": np.array(rms_error(truth, model.embedding_))}
+    result: Arrays = {"z": np.array(nrmse(truth, model.embedding_))}
     for name in ("paper", "biorthogonal"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AccuracyWarning)
@@ -69,7 +69,7 @@ def make_parity(lab: Laboratory, piece: Piece) -> Arrays:
             result[f"{name}_{place}"] = predicted[drawn]
             result[f"true_{place}"] = true[drawn]
         result["distance"] = np.array(expansion.rms_distance)
-        result[f"z_{name}"] = np.array(expansion.rms_zeta)
+        result[f"z_{name}"] = np.array(expansion.nrmse)
     return result
 
 
@@ -125,7 +125,7 @@ def write(lab: Laboratory, folder: Path, remark: str) -> str:
             f"![Six panels: predicted against measured error, a colour for each M]({picture})",
             "Each training point's error σ, predicted against measured: k-medoids, smallest connected ε, one fold. "
             'Top: the paper\'s first-order formula (`method="paper"`). Bottom: second order, the default of '
-            "`ldmaps.quality.predict_errors` ([error estimates](../error_estimates.md)). Units in which a "
+            "`ldmaps.validation.predict_errors` ([error estimates](../error_estimates.md)). Units in which a "
             "coordinate has mean square 1; predictions beyond a panel are drawn at its edge. [Vector "
             f"version]({vector}), [numbers](figure4.csv).",
         ]

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ldmaps._version import __version__
+from ldmaps.analysis.plot import import_pyplot
 from ldmaps.errors import LdmapsError
 from ldmaps.progress import Progress, stage
-from ldmaps.views.plot import import_pyplot
 from reproduction import choices, figure2, page, parity, speedup, table1, table_s, waterfalls
 from reproduction.exact_maps import make_exact
 from reproduction.laboratory import Laboratory, Maker

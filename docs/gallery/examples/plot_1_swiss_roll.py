@@ -10,7 +10,7 @@ import numpy as np
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.datasets import swiss_roll
-from ldmaps.quality import align, rms_error
+from ldmaps.validation import match_columns, nrmse
 
 roll = swiss_roll(4000)
 exact = DiffusionMap(n_components=2, epsilon=2.0).fit(roll.points)
@@ -18,11 +18,11 @@ model = LandmarkDiffusionMap(n_components=2, epsilon=2.0, n_landmarks=400).fit(r
 
 # %%
 # The sign of an eigenvector is arbitrary, and so is the order of two that are equally slow. ``align`` fixes both before
-# two maps are compared; ``rms_error`` is the paper's Z, in percent of the exact map's range.
+# two maps are compared; ``nrmse`` is the paper's Z, in percent of the exact map's range.
 
-aligned = align(exact.embedding_, model.embedding_)
+aligned = match_columns(exact.embedding_, model.embedding_)
 ranges = np.ptp(exact.embedding_, axis=0)
-print(f"Z = {rms_error(exact.embedding_, model.embedding_, ranges=ranges):.2f} %")
+print(f"Z = {nrmse(exact.embedding_, model.embedding_, ranges=ranges):.2f} %")
 
 figure, panels = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained", sharex=True, sharey=True)
 for axes, coordinates, title in zip(

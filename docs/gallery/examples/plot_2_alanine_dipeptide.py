@@ -9,10 +9,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from ldmaps import LandmarkDiffusionMap
+from ldmaps.analysis import free_energy_surface
 from ldmaps.datasets import alanine_dipeptide
 from ldmaps.metrics import RMSD
-from ldmaps.regions import learn_basins
-from ldmaps.views import free_energy_surface
+from ldmaps.regions import find_basins
 
 molecule = alanine_dipeptide(stride=2)
 model = LandmarkDiffusionMap(2, metric=RMSD(weights=molecule.masses), n_landmarks=300)
@@ -52,7 +52,7 @@ plt.show()
 # Basins and free energy
 # ----------------------
 
-basins = learn_basins(model, 2)
+basins = find_basins(model, 2)
 surface = free_energy_surface(model.embedding_)
 figure, axes = plt.subplots(figsize=(5.6, 4.2), layout="constrained")
 image = axes.contourf(*surface.centres(), surface.energy.T, levels=np.arange(0, 7), cmap="viridis")

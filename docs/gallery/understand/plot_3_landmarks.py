@@ -17,7 +17,7 @@ import numpy as np
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.datasets import swiss_roll
-from ldmaps.quality import rms_error
+from ldmaps.validation import nrmse
 
 roll = swiss_roll(4000)
 points, new = roll.points, swiss_roll(2000, random_state=1).points
@@ -55,7 +55,7 @@ for extension in ("nystrom", "distilled"):
     errors = []
     for count in counts:
         model = LandmarkDiffusionMap(2, 3.2, n_landmarks=count, extension=extension).fit(points)
-        errors.append(rms_error(truth, model.transform(new), ranges=ranges))
+        errors.append(nrmse(truth, model.transform(new), ranges=ranges))
     axes.loglog(counts, errors, "o-", label=extension)
 axes.set(xlabel="landmarks M", ylabel="Z on new points, %")
 axes.legend()
