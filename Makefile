@@ -11,6 +11,8 @@ FUZZ_ARGS ?=
 # What `make sanitize` runs, and which of the fuzzer's targets; names as in tools/fuzz_targets.py.
 SANITIZE_TESTS ?= tests/kernels tests/inputs/test_xtc_frames.py tests/test_text_rows.py tests/streaming/test_decoding.py
 SANITIZE_TARGETS ?= decoders tables trajectories
+# More arguments for the evidence, for example: make evidence EVIDENCE_ARGS="--only speed --hours 1"
+EVIDENCE_ARGS ?=
 # More arguments for the kills, for example: make kills KILL_ARGS="--seed 7 --only csv"
 KILL_ARGS ?=
 # More arguments for the signals, for example: make signals SIGNAL_ARGS="--seed 7 --only embed"
@@ -111,6 +113,10 @@ quotes: $(INSTALLED) ## Run the commands that the pages quote, and write down wh
 .PHONY: numbers
 numbers: $(INSTALLED) ## Measure the numbers that several pages say, and write them into these pages
 	$(BIN)/python -m tools.page_numbers
+
+.PHONY: evidence
+evidence: $(VENV)/.peers .venv-peers/.installed $(VENV)/.anomalies ## Measure every number of the pages with one commit's code (many hours; resumes): docs/evidence.json
+	$(BIN)/python -m benchmarks.evidence $(EVIDENCE_ARGS)
 
 .PHONY: test-slow
 test-slow: $(INSTALLED) ## Run what `make test` leaves out: kills, engines, examples, the reduced reproduction

@@ -21,7 +21,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-DOCS = Path(__file__).resolve().parent.parent / "docs" / "benchmarks"
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs" / "benchmarks"
+#: What the numbers of a page depend on.
+CODE = ("src", "benchmarks", "reproduction", "CMakeLists.txt", "pyproject.toml")
 
 
 #: Columns of a page, and what they are called there.
@@ -91,10 +94,19 @@ def machine() -> str:
 
 
 def commit() -> str:
-    answer = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
-    )
-    return answer.stdout.strip() or "unknown"
+    """Return the commit of the code; pages that an earlier benchmark has written do not make it dirty."""
+    answer = _git("describe", "--always")
+    mark = "-dirty" if is_changed("HEAD") else ""
+    return f"{answer.stdout.strip()}{mark}" if answer.returncode == 0 else "unknown"
+
+
+def is_changed(since: str) -> bool:
+    """Say whether what is measured, or what measures, has changed since a commit (or that commit is not known here)."""
+    return _git("diff", "--quiet", since, "--", *CODE).returncode != 0
+
+
+def _git(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False)
 
 
 @cache

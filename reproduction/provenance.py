@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import platform
-import subprocess
 from collections.abc import Mapping
 from importlib.metadata import version
-from pathlib import Path
 
+from benchmarks.harness import commit
 from ldmaps._version import __version__
 
 __all__ = ["describe", "made_by"]
@@ -19,7 +18,7 @@ def made_by() -> dict[str, str]:
     """Return what is stored with every piece."""
     return {
         "ldmaps": __version__,
-        "commit": _commit(),
+        "commit": commit(),
         "python": platform.python_version(),
         **{name: version(name) for name in PACKAGES},
         "processor": _processor(),
@@ -33,22 +32,6 @@ def describe(maker: Mapping[str, str], seed: int) -> str:
     'seed 0; ldmaps 1.0, commit abc, python 3.11'
     """
     return f"seed {seed}; " + ", ".join(f"{name} {value}" for name, value in maker.items())
-
-
-def _commit() -> str:
-    """Return ``git describe`` of the sources, or say that there is no repository."""
-    try:
-        answer = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--tags"],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return "not from a repository"
-    return answer.stdout.strip()
 
 
 def _processor() -> str:

@@ -4,12 +4,14 @@
     python tools/page_numbers.py --fill     writes docs/numbers.json, as it is, into the pages
 
 A page says where a number stands: ``<!--=demo.speed_up-->570<!--/-->``. What is between the two comments comes from
-``docs/numbers.json``, and from nowhere else; a test compares. ``demo.table`` is what ``ldmaps demo`` prints.
+``docs/numbers.json``, from the tables of benchmarks that ``TABLED`` names, or from ``docs/evidence.json``, and from
+nowhere else; a test compares. ``demo.table`` is what ``ldmaps demo`` prints.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import re
 import subprocess
@@ -19,7 +21,8 @@ import time
 from datetime import date
 from pathlib import Path
 
-from benchmarks.harness import commit, machine
+from benchmarks import evidence
+from benchmarks.harness import DOCS, commit, machine
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.datasets import swiss_roll
 from ldmaps.demo import comparison
@@ -37,9 +40,42 @@ print(peak.split()[1], file=sys.stderr)
 PLACE = re.compile(r"(<!--=([\w.]+)-->)(.*?)(<!--/-->)", re.DOTALL)
 
 
+#: Numbers that are a benchmark's ratio: its table, and the two columns that name the row.
+TABLED = {
+    "speed.rmsd": ("speed.csv", "RMSD of all pairs, 22 atoms", "mdtraj.rmsd"),
+    "speed.frame.pydiffmap": ("speed.csv", "one point, M = 400, 22 atoms, RMSD", "pyDiffMap (k = 64), all N"),
+    "speed.frame.datafold": (
+        "speed.csv",
+        "one point, M = 400, 22 atoms, RMSD",
+        "datafold DiffusionMaps, all N",
+    ),
+    "speed.point.pydiffmap": ("speed.csv", "one point, M = 400, 3-D", "pyDiffMap (k = 64), all N"),
+    "speed.point.datafold": ("speed.csv", "one point, M = 400, 3-D", "datafold DiffusionMaps, all N"),
+}
+
+
+def known() -> dict[str, str]:
+    """Return every number that a page may say, as it is stored."""
+    numbers: dict[str, str] = json.loads(STORE.read_text(encoding="utf-8"))
+    numbers |= {name: tabled(*row) for name, row in TABLED.items()}
+    beside = evidence.page_of("evidence.md").parent
+    return numbers | {"evidence.table": f"\n\n{evidence.table(evidence.read_store(), beside)}\n\n"}
+
+
+def tabled(file: str, what: str, against: str) -> str:
+    """Return the ratio in a row of a benchmark's table."""
+    with (DOCS / file).open(newline="", encoding="utf-8") as stream:
+        found = [
+            row["ratio"] for row in csv.DictReader(stream) if (row["what"], row["against"]) == (what, against)
+        ]
+    if len(found) != 1:
+        raise SystemExit(f"{file} has {len(found)} rows of {what!r} against {against!r}, expected one")
+    return found[0]
+
+
 def pages() -> list[Path]:
     """Return all pages that say a number of the file."""
-    found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    found = [ROOT / "README.md", ROOT / "paper" / "paper.md", *sorted((ROOT / "docs").rglob("*.md"))]
     return [path for path in found if PLACE.search(path.read_text(encoding="utf-8"))]
 
 
@@ -67,6 +103,7 @@ def measured() -> dict[str, str]:
         "demo.landmarks": f"{distilled.n_landmarks}",
         "demo.seconds": f"{seconds:.0f}",
         "demo.speed_up": f"{float(f'{distilled.frames_per_second / exact.frames_per_second:.2g}'):.0f}",
+        "demo.z_test": f"{distilled.z_held_out:.2f}",
         "demo.table": f"\n\n```\n{comparison.table(demonstration)}\n```\n\n",
         "start_up.megabytes": f"{memory:.0f}",
         "start_up.seconds": f"{start_up:.1f}",
@@ -95,7 +132,7 @@ def main() -> None:
     parser.add_argument("--fill", action="store_true", help="measure nothing")
     if not parser.parse_args().fill:
         STORE.write_text(json.dumps(measured(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    numbers = json.loads(STORE.read_text(encoding="utf-8"))
+    numbers = known()
     for path in pages():
         path.write_text(filled(path.read_text(encoding="utf-8"), numbers), encoding="utf-8")
 

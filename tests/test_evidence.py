@@ -1,0 +1,97 @@
+"""One command measures every page: what counts as measured, what resumes, and that no page is older than a release."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks import evidence, harness
+from benchmarks.evidence import Benchmark, Measured
+
+RELEASES = re.findall(
+    r"^## \[(\d[\w.]*)\]", (evidence.ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE
+)
+QUICK = Benchmark(
+    "quick",
+    "?",
+    {},
+    ('-c \'open("a", "a").write("1")\'', "-c 'import sys; sys.exit(int(open(\"status\").read()))'"),
+)
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    """Put a repository of one commit in the place of the project."""
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "code.py").write_text("1\n")
+    for words in (
+        ["init", "-q"],
+        ["add", "."],
+        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"],
+    ):
+        subprocess.run(["git", "-C", tmp_path, *words], check=True)
+    monkeypatch.setattr(harness, "ROOT", tmp_path)
+    monkeypatch.setattr(harness, "CODE", ("src",))
+    monkeypatch.setattr(evidence, "ROOT", tmp_path)
+    monkeypatch.setattr(evidence, "STORE", tmp_path / "evidence.json")
+    return tmp_path
+
+
+def test_a_benchmark_is_current_until_the_code_changes(tree):
+    (tree / "status").write_text("0")
+    evidence.run(QUICK, {})
+    measured = evidence.read_store()["quick"]
+    assert measured.is_whole
+    assert measured.is_current
+    (tree / "page.md").write_text("changed")
+    assert measured.is_current
+    assert "dirty" not in harness.commit()
+    (tree / "src" / "code.py").write_text("2\n")
+    assert not measured.is_current
+    assert harness.commit().endswith("-dirty")
+
+
+def test_an_interrupted_benchmark_is_not_current_and_resumes(tree, capfd):
+    (tree / "status").write_text("3")
+    resuming = Benchmark("quick", "?", {}, QUICK.commands, "--again")
+    with pytest.raises(subprocess.CalledProcessError):
+        evidence.run(resuming, {})
+    store = evidence.read_store()
+    assert not store["quick"].is_whole
+    assert not store["quick"].is_current
+    assert "--again" in capfd.readouterr().out
+    (tree / "status").write_text("0")
+    evidence.run(resuming, store)
+    assert evidence.read_store()["quick"].is_whole
+    assert "--again" not in capfd.readouterr().out
+
+
+def test_uncommitted_code_is_not_measured(tree, monkeypatch):
+    (tree / "src" / "code.py").write_text("2\n")
+    monkeypatch.setattr(sys, "argv", ["evidence"])
+    with pytest.raises(SystemExit, match="uncommitted changes in src"):
+        evidence.main()
+
+
+def test_every_page_of_a_benchmark_is_there():
+    store = {"speed": Measured("abc1234", "0.1.0", "2026-11-18", "a machine", 754.0, True)}
+    table = evidence.table(store, evidence.DOCS)
+    assert "abc1234 | 13 min |" in table
+    assert table.count("\n") == len(evidence.BENCHMARKS) + 1
+
+
+def test_scripts_of_the_benchmarks_exist():
+    for benchmark in evidence.BENCHMARKS:
+        for command in benchmark.commands:
+            script = command.split()[0]
+            assert script == "-m" or (evidence.ROOT / script).exists(), command
+
+
+@pytest.mark.parametrize("name", [benchmark.name for benchmark in evidence.BENCHMARKS])
+def test_no_page_is_older_than_the_release_before_the_last(name):
+    measured = evidence.read_store().get(name)
+    if measured is not None:
+        assert evidence.releases_behind(measured.version, RELEASES) <= 1, f"run `make evidence` for {name}"
