@@ -1,6 +1,6 @@
 """Absorbing a part that was held out: how near the map comes to one of all data, and how far old points move.
 
-``python benchmarks/absorbing.py`` prints the table of docs/learning_on.md.
+``python benchmarks/absorbing.py`` prints the table of docs/guide/extending.md.
 """
 
 from __future__ import annotations

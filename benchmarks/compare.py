@@ -28,7 +28,7 @@ ROUNDS = 2
 
 INTRODUCTION = """\
 Do other packages give the same map, and at what cost? All fit the same points with the same kernel, converted to ours, and α = 0
-([how to convert, and what differs](../compare.md)). The reference is `DiffusionMap`.
+([how to convert, and what differs](../background/comparison.md)). The reference is `DiffusionMap`.
 
 - **Off**: the largest difference of three eigenvalues; the worst coordinate's root mean square deviation in percent of its range, after
   the best sign and scale.

@@ -1,7 +1,7 @@
 """Internal coordinates: how fast they are, and what they find that superposed atoms hide.
 
 python benchmarks/features.py             writes docs/benchmarks/features.md, .csv
-python benchmarks/features.py --chain     simulates a chain of beads, prints the table of docs/howto/atoms.md and draws
+python benchmarks/features.py --chain     simulates a chain of beads, prints the table of docs/guide/settings.md and draws
                                           docs/images/bead_chain.png
 """
 

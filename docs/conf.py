@@ -52,7 +52,7 @@ html_theme_options = {
     "footer_end": [],
     "header_links_before_dropdown": 6,
 }
-html_sidebars = {"index": [], "compare": [], "faq": []}  # they have no pages below them
+html_sidebars = {"index": []}  # the landing page shows everything below it
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
@@ -78,10 +78,10 @@ NAME = re.compile(r"`([A-Za-z_]\w*)`")
 
 
 def public_names() -> dict[str, list[str]]:
-    """Return the public names of each package, as docs/api.md lists them."""
+    """Return the public names of each package, as docs/reference/api.md lists them."""
     names: dict[str, list[str]] = {}
     package = ""
-    for line in (HERE / "api.md").read_text(encoding="utf-8").splitlines():
+    for line in (HERE / "reference" / "api.md").read_text(encoding="utf-8").splitlines():
         if line.startswith("## `"):
             package = line.split("`")[1]
             names[package] = []
@@ -92,7 +92,7 @@ def public_names() -> dict[str, list[str]]:
 
 def write_reference() -> None:
     """Write a page for each package; autosummary makes one for each name."""
-    folder = HERE / "reference"
+    folder = HERE / "api"
     folder.mkdir(exist_ok=True)
     for package, names in public_names().items():
         lines = [package, "=" * len(package), "", f".. automodule:: {package}", "   :no-members:", ""]
@@ -113,12 +113,6 @@ def skip_routing(app: object, what: str, name: str, obj: object, skip: bool, opt
     return True if name in ROUTING else None
 
 
-def theory_last(app: object, docname: str, source: list[str]) -> None:
-    """Put the theory behind the pictures; a gallery's header can only put it before them."""
-    if docname == "understand/index":
-        source[0] += "\n\n.. toctree::\n   :hidden:\n\n   /method\n"
-
-
 def widen_gallery(app: object, docname: str, source: list[str]) -> None:
     """Give the pages of the gallery no second sidebar: they are short, and their code is wide."""
     if "/plot_" in docname:
@@ -136,7 +130,6 @@ def setup(app: object) -> None:
     """Sphinx calls this."""
     app.connect("autodoc-process-docstring", escape_trailing_underscores, priority=100)  # type: ignore[attr-defined]
     app.connect("autodoc-skip-member", skip_routing)  # type: ignore[attr-defined]
-    app.connect("source-read", theory_last)  # type: ignore[attr-defined]
     app.connect("source-read", widen_gallery)  # type: ignore[attr-defined]
 
 

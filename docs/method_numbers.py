@@ -1,4 +1,4 @@
-"""Print the measurements quoted in ``method.md``: ``python docs/method_numbers.py``."""
+"""Print the measurements quoted in ``background/theory.md``: ``python docs/method_numbers.py``."""
 
 from __future__ import annotations
 

@@ -114,8 +114,8 @@ def _atoms(lab: Laboratory, folder: Path, remark: str) -> str:
         [
             "**Which atoms, which weights.** The program that the paper used for distances superimposes and "
             "averages with mass weights by default, and so does every result on this page: [what it "
-            "changes](../method.md#which-rmsd), [numbers](atoms_and_weights.csv). For C₂₄H₅₀, whose united atoms "
-            "are nearly equal in mass, hardly anything.",
+            "changes](../background/theory.md#which-rmsd), [numbers](atoms_and_weights.csv). For C₂₄H₅₀, whose united "
+            "atoms are nearly equal in mass, hardly anything.",
         ]
     )
 

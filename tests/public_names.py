@@ -1,4 +1,4 @@
-"""The public names, as docs/api.md lists them."""
+"""The public names, as docs/reference/api.md lists them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 
 #: Modules that cannot be imported without another package.
 NEEDS = {"ldmaps.mdanalysis": "MDAnalysis", "ldmaps.torch": "torch"}
-API = Path(__file__).parents[1] / "docs" / "api.md"
+API = Path(__file__).parents[1] / "docs" / "reference" / "api.md"
 
 
 def public_names() -> dict[str, list[str]]:
-    """Return the names that docs/api.md lists, by module."""
+    """Return the names that docs/reference/api.md lists, by module."""
     listed: dict[str, list[str]] = {}
     module = ""
     for line in API.read_text(encoding="utf-8").splitlines():

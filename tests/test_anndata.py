@@ -97,7 +97,7 @@ def test_the_example_of_the_page_and_its_file(tmp_path, monkeypatch):
     anndata = pytest.importorskip("anndata")
     monkeypatch.chdir(tmp_path)
     adata = cells(expression(), anndata.AnnData)
-    names = run_block("docs/howto/cells.md", 0, adata=adata)
+    names = run_block("docs/guide/packages.md", "Single cells with AnnData", 0, adata=adata)
     new, reference = names["new"], names["reference"]
     assert new.obsm["X_ldmap"].shape == (100, 5)
     assert new.obs["ldmap_inside"].mean() > 0.8

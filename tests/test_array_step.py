@@ -19,7 +19,7 @@ pytestmark = [
 ]
 
 N_ATOMS = 6
-PAGE = "docs/howto/arrays.md"
+PAGE = ("docs/guide/packages.md", "torch and JAX arrays, with gradients")
 
 
 def frames(n, seed):
@@ -153,7 +153,7 @@ def test_maps_without_a_gradient_and_what_is_no_map_are_refused():
 
 def test_the_example_of_the_page_for_jax():
     pytest.importorskip("jax")
-    names = run_block(PAGE, 0)
+    names = run_block(*PAGE, 0)
     wanted = names["model"].transform(names["frames"])
     np.testing.assert_allclose(names["psi"], wanted, atol=1e-3 * np.ptp(wanted))
     assert names["pull"].shape == (22, 3)
@@ -205,7 +205,7 @@ def test_the_example_of_the_page_for_torch(tmp_path, monkeypatch):
     torch = pytest.importorskip("torch")
     pytest.importorskip("jax")
     monkeypatch.chdir(tmp_path)
-    known = run_block(PAGE, 0)
-    names = run_block(PAGE, 1, model=known["model"], frames=known["frames"])
+    known = run_block(*PAGE, 0)
+    names = run_block(*PAGE, 1, model=known["model"], frames=known["frames"])
     assert torch.isfinite(names["x"].grad).all()
     assert (tmp_path / "map.pt2").exists()

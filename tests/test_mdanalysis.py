@@ -126,7 +126,7 @@ def test_a_map_and_settings_of_a_fit_exclude_each_other(universe, estimator):
 
 def test_the_example_of_the_page(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names = run_block("docs/howto/mdanalysis.md", 0)
+    names = run_block("docs/guide/packages.md", "MDAnalysis", 0)
     assert names["psi"].shape == (80, 2)
     assert len(names["rest"].frames) == 18
     assert load("closing.ldm").n_components_ == 2

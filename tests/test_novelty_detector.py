@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from ldmaps import LandmarkDiffusionMap, NoveltyDetector
 from ldmaps.errors import InvalidInputError
 
-PAGE = "docs/howto/detectors.md"
+PAGE = ("docs/guide/packages.md", "Outlier detectors: scikit-learn and PyOD")
 
 
 def all_checks():
@@ -44,7 +44,7 @@ def detector(training):
 
 
 def test_the_example_of_the_page_finds_the_outliers():
-    names = run_block(PAGE, 0)
+    names = run_block(*PAGE, 0)
     assert set(range(100, 105)) <= set(names["outliers"])
     assert len(names["outliers"]) < 10
     assert (names["p"][100:] <= 0.01).all()
@@ -146,7 +146,7 @@ def test_pseudo_probabilities_range_over_the_training_scores(detector, training)
 
 def test_attributes_are_those_of_a_detector_of_pyod(training):
     pytest.importorskip("pyod")
-    theirs = run_block(PAGE, 1)["LandmarkDetector"](contamination=0.1).fit(training)
+    theirs = run_block(*PAGE, 1)["LandmarkDetector"](contamination=0.1).fit(training)
     ours = theirs.detector_
     new = normal_points(100, 6)
     assert theirs.threshold_ == pytest.approx(ours.threshold_, rel=1e-12)
@@ -159,7 +159,7 @@ def test_attributes_are_those_of_a_detector_of_pyod(training):
 def test_the_detector_runs_in_aeon():
     pytest.importorskip("pyod")
     adapters = pytest.importorskip("aeon.anomaly_detection.series")
-    make = run_block(PAGE, 1)["LandmarkDetector"]
+    make = run_block(*PAGE, 1)["LandmarkDetector"]
     rng = np.random.default_rng(0)
     series = np.sin(np.arange(1200) / 8) + 0.05 * rng.normal(size=1200)
     series[800:810] = 0.0

@@ -10,24 +10,23 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from page_examples import python_blocks
 
 from ldmaps.cli import parse
 from tools import page_numbers, quotes
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted(path for folder in (".", "start", "howto") for path in (ROOT / "docs" / folder).glob("*.md"))
+PAGES = sorted(
+    path
+    for folder in (".", "start", "guide", "background", "reference")
+    for path in (ROOT / "docs" / folder).glob("*.md")
+)
 DOCUMENTS = [ROOT / "README.md", *PAGES]
 GALLERY = sorted((ROOT / "docs" / "gallery").glob("*/plot_*.py"))
 
 
-def _python_blocks(path: Path) -> list[str]:
-    return re.findall(
-        r"^```python\n(.*?)^```", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
-    )
-
-
 def test_the_readme_example_prints_what_the_readme_says(tmp_path, monkeypatch, capsys):
-    (example,) = _python_blocks(DOCUMENTS[0])
+    (example,) = python_blocks("README.md")
     assert len(example.strip().splitlines()) <= 14
     monkeypatch.chdir(tmp_path)
     exec(compile(example, "README.md", "exec"), {"__name__": "readme"})
@@ -57,8 +56,8 @@ def _leads_somewhere(path: Path, target: str) -> bool:
     if (path.parent / target).exists():
         return True
     _, folder, name = (path.parent / target).resolve().relative_to(ROOT).parts
-    if folder == "reference":
-        return f"## `{name}`" in (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    if folder == "api":
+        return f"## `{name}`" in (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
     return (
         ROOT / "docs" / "gallery" / folder / (f"{name}.py" if name != "index" else "GALLERY_HEADER.rst")
     ).exists()
@@ -132,24 +131,23 @@ def test_the_table_of_the_readme_is_what_the_demo_prints():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name",
+    ("page", "section"),
     [
-        "howto/atoms",
-        "howto/biased",
-        "howto/landmarks",
-        "howto/metric",
-        "howto/ship",
-        "howto/simulation",
-        "start/table",
+        ("guide/settings", None),
+        ("guide/inputs", "Weights of a biased simulation"),
+        ("guide/packages", "Write a metric"),
+        ("guide/extending", "Share or deploy a model"),
+        ("guide/streams", "Follow a running simulation"),
+        ("start/tables", None),
     ],
 )
-def test_examples_of_the_guides_run(name, tmp_path, monkeypatch):
-    blocks = _python_blocks(ROOT / "docs" / f"{name}.md")
+def test_examples_of_the_guides_run(page, section, tmp_path, monkeypatch):
+    blocks = python_blocks(f"docs/{page}.md", section)
     assert blocks
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "guide"}  # the blocks of a page go on from one another
     for block in blocks:
-        exec(compile(block, name, "exec"), names)
+        exec(compile(block, page, "exec"), names)
 
 
 @pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
@@ -185,7 +183,7 @@ def test_the_table_of_equations_names_what_exists():
 
 
 def _method() -> str:
-    return (ROOT / "docs" / "method.md").read_text(encoding="utf-8")
+    return (ROOT / "docs" / "background" / "theory.md").read_text(encoding="utf-8")
 
 
 def _split(name: str) -> list[str]:

@@ -58,7 +58,7 @@ def known() -> dict[str, str]:
     """Return every number that a page may say, as it is stored."""
     numbers: dict[str, str] = json.loads(STORE.read_text(encoding="utf-8"))
     numbers |= {name: tabled(*row) for name, row in TABLED.items()}
-    beside = evidence.page_of("evidence.md").parent
+    beside = evidence.page_of("validation.md").parent
     return numbers | {"evidence.table": f"\n\n{evidence.table(evidence.read_store(), beside)}\n\n"}
 
 

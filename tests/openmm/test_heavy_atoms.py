@@ -20,7 +20,7 @@ from ldmaps.openmm import BiasLog, LandmarkReporter, bias_variable, coordinate_f
 
 MOLECULE = alanine_dipeptide(stride=50)
 HEAVY = np.asarray(MOLECULE.heavy_atoms)
-PAGE = Path(__file__).parents[2] / "docs" / "biasing.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guide" / "enhanced_sampling.md"
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def test_names_that_cannot_be_matched(model):
 
 
 def test_the_page_runs_as_it_is(model, tmp_path, monkeypatch):
-    """docs/biasing.md's first program, with fewer steps; it saves the bias, so that its folder must exist."""
+    """The first program of the page, with fewer steps; it saves the bias, so that its folder must exist."""
     code = re.search(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[1]
     monkeypatch.chdir(tmp_path)
     model.save("map.ldm")

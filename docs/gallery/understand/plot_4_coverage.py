@@ -39,4 +39,4 @@ plt.show()
 # %%
 # Inside the orange line a point is no farther from its nearest landmark than √ε, or than the farthest point that this
 # landmark stands for. In a stream, points outside are what to look at first: a new state of a molecule, a broken sensor, a
-# wrong unit. ``ldmaps.absorbing.absorb`` learns from them (:doc:`/learning_on`).
+# wrong unit. ``ldmaps.absorbing.absorb`` learns from them (:doc:`/guide/extending`).

@@ -1,4 +1,4 @@
-"""Absorbing: a landmark map takes in points it did not cover, without its training points. See docs/learning_on.md.
+"""Absorbing: a landmark map takes in points it did not cover, without its training points. See docs/guide/extending.md.
 
 points ──► cover: new landmarks ──► walk over all landmarks, its modes turned to the old coordinates ──► coefficients
 of the new landmarks; the old ones keep their places (first, in their order), multiplicities and coefficients
@@ -130,9 +130,9 @@ def absorb(
     Returns
     -------
     LandmarkDiffusionMap
-        Fitted; ``absorption_`` reports what was done and how far old points moved: 0.5 % of a coordinate's range at
-        most (docs/learning_on.md has a table). Training points' coordinates (``embedding_``) and the certificate of a
-        tolerance are not carried over.
+        Fitted; ``absorption_`` reports what was done and how far old points moved: mostly less than 1 % of a
+        coordinate's range (docs/guide/extending.md has a table). Training points' coordinates (``embedding_``) and the
+        certificate of a tolerance are not carried over.
 
     Warns
     -----

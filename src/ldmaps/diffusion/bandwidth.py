@@ -53,7 +53,7 @@ def choose_bandwidth(
     rng: np.random.Generator,
     n_threads: int | None = None,
 ) -> Bandwidth:
-    """Return ε by rule (docs/method.md says what each looks at), or check the number given."""
+    """Return ε by rule (docs/background/theory.md says what each looks at), or check the number given."""
     LANDMARK_FIT["epsilon"].check(rule)
     if rule in ("bulk", "local"):
         return replace(_bulk(metric, points, weights, n_threads), rule=rule)

@@ -56,7 +56,7 @@ class LandmarkDiffusionMap(LearnsFunctions):
         the points from a typical one, the same for any part of the data; single points that no hop reaches are left
         out of the walk, with a warning, and embedded, and states that no hop reaches are kept as groups. "local" gives
         each point a bandwidth of its own, by the distance to its neighbours. "connected", the paper's, takes N rows of
-        distances, the others a sample. See docs/method.md.
+        distances, the others a sample. See docs/background/theory.md.
     metric : str, Metric or callable
         "euclidean", "rmsd", "hamming", "earth_mover", "periodic", "precomputed", an instance from
         :mod:`ldmaps.metrics`, or a function of two points.

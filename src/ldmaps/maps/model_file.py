@@ -1,4 +1,4 @@
-"""Model files: a fitted map and its settings as an :mod:`ldmaps.archive`; never pickle. See docs/model_file.md.
+"""Model files: a fitted map and its settings as an :mod:`ldmaps.archive` (docs/reference/model_file.md).
 
 A reader takes every file of its own major version and of those before it down to :data:`OLDEST_MAJOR`; what a newer
 minor version adds to the header is left unread.
