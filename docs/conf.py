@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 import ldmaps
 
@@ -71,8 +74,19 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
 }
 
-#: What the site is built without; names of ldmaps.torch are documented all the same.
-autodoc_mock_imports = ["torch"]
+
+def stand_in_for_torch() -> None:
+    """Let names of ldmaps.torch be documented without torch; Sphinx's mocks are not classes, which scipy needs."""
+    if find_spec("torch") is not None:
+        return
+    torch, nn = ModuleType("torch"), ModuleType("torch.nn")
+    dtype = type("dtype", (), {"__repr__": lambda self: "torch.float64"})
+    vars(nn)["Module"] = type("Module", (), {})
+    vars(torch).update(nn=nn, Tensor=type("Tensor", (), {}), dtype=dtype, float64=dtype())
+    sys.modules.update({"torch": torch, "torch.nn": nn})
+
+
+stand_in_for_torch()
 
 NAME = re.compile(r"`([A-Za-z_]\w*)`")
 

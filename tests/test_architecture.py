@@ -294,7 +294,7 @@ def examples():
     """Yield the Python that users read: examples, code in the documentation, and docstrings."""
     for path in sorted((ROOT / "examples").glob("*.py")):
         yield path.name, path.read_text(encoding="utf-8")
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         for block in re.findall(
             r"^```python\n(.*?)^```", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
         ):

@@ -96,29 +96,31 @@ def test_what_is_remembered_is_the_time_of_the_slowest_motion(chain, tmp_path):
         (
             (10.0, 1.0, "ps"),
             (40.0, 5.0, "ps"),
-            "would resolve a slower motion (longest reproducible correlation time: 40 ± 5 ps, compared with 10 ± 1 ps;",
+            "would resolve a slower motion "
+            "(longest reproducible correlation time: 40.0 ± 5.0 ps, compared with 10.0 ± 1.0 ps;",
         ),
         (
             (10.0, 1.0, "ps"),
             (14.0, 0.1, "ps"),
             "would not resolve a slower motion "
-            "(longest reproducible correlation time: 14 ± 0.1 ps, compared with 10 ± 1 ps;",
+            "(longest reproducible correlation time: 14.00 ± 0.10 ps, compared with 10.0 ± 1.0 ps;",
         ),
         (
             (10.0, 9.0, "ps"),
             (20.0, 9.0, "ps"),
             "may resolve a slower motion, but within two standard errors "
-            "(longest reproducible correlation time: 20 ± 9 ps, compared with 10 ± 9 ps;",
+            "(longest reproducible correlation time: 20.0 ± 9.0 ps, compared with 10.0 ± 9.0 ps;",
         ),
         (
             None,
             (9.0, 1.0, "ps"),
-            "would resolve a slower motion (longest reproducible correlation time: 9 ± 1 ps, compared with none;",
+            "would resolve a slower motion (longest reproducible correlation time: 9.0 ± 1.0 ps, compared with none;",
         ),
         (
             (9.0, 1.0, "ps"),
             None,
-            "would not resolve a slower motion (longest reproducible correlation time: none, compared with 9 ± 1 ps;",
+            "would not resolve a slower motion "
+            "(longest reproducible correlation time: none, compared with 9.0 ± 1.0 ps;",
         ),
     ],
 )

@@ -21,11 +21,15 @@ def test_a_fitted_map_shows_what_it_found(estimator):
     text = repr(model)
     assert text.splitlines()[0] == f"{estimator.__name__}(epsilon=9.0)"
     assert f"{model.n_components_} coordinates of 400 points" in text
-    assert f"epsilon 9 (given); eigenvalues {model.eigenvalues_[0]:.4f}" in text
-    assert f"kept {model.n_components_} " in text
+    assert f"landmarks: {model.embedder_.n_landmarks}; epsilon 9 (given)" in text
+    assert "\n  coordinate  eigenvalue" in text
+    for mode in range(model.n_components_):
+        (line,) = (line for line in text.splitlines() if line.startswith(f"  psi{mode + 2} "))
+        value, error = map(float, line.split()[1:4:2])
+        assert abs(value - model.eigenvalues_[mode]) < max(error, 1e-4)
     assert repr(clone(model)) == f"{estimator.__name__}(epsilon=9.0)"
     page = model._repr_mimebundle_()["text/html"]
-    assert f"{model.eigenvalues_[0]:.4f}" in page
+    assert f"{model.eigenvalues_[0]:.2f}"[:-1] in page
     assert "<script>x" not in page
 
 
@@ -38,6 +42,6 @@ def test_a_promise_is_repeated_and_the_command_says_the_same(tmp_path, capsys):
     from ldmaps import load
 
     lines = summary_lines(load(output))
-    assert any(line.startswith("Z of 99 % of new points is below ") for line in lines)
+    assert any(line.startswith("accuracy: Z of 99 % of new points is below ") for line in lines)
     said = capsys.readouterr().err
     assert all(line in said for line in lines)

@@ -128,7 +128,7 @@ def test_through_files(landscape, tmp_path):
 
 
 def test_the_examples_in_the_docs_can_be_read(tmp_path):
-    text = (Path(__file__).resolve().parents[2] / "docs" / "regions.md").read_text(encoding="utf-8")
+    text = (Path(__file__).resolve().parents[2] / "docs" / "guide" / "basins.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```toml\n(.*?)```", text, flags=re.DOTALL)
     model = LandmarkDiffusionMap(4, 0.25, n_landmarks=100).fit(wells(2, 800)[0])
     found = []

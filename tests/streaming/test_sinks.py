@@ -286,7 +286,7 @@ def test_every_entry_of_the_table_opens(tmp_path, name):
 
 
 def test_the_guide_tells_of_every_entry_of_the_table():
-    guide = (Path(__file__).parents[2] / "docs" / "streaming.md").read_text(encoding="utf-8")
+    guide = (Path(__file__).parents[2] / "docs" / "guide" / "streams.md").read_text(encoding="utf-8")
     assert [name for name in SINKS if f"`{name}`" not in guide] == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +15,7 @@ from ldmaps.validation.resampling import fitted_modes
 from ldmaps.validation.sampling import Order, Sampling, judge_sampling
 from ldmaps.validation.sampling_words import (
     coordinate_rows,
+    kept_rows,
     replica_rows,
     sampling_lines,
     sampling_notes,
@@ -160,7 +162,7 @@ def test_replicas_that_saw_something_else_are_named():
     assert np.argmax(np.abs(found.replicas[:, 0])) == 3
     assert abs(found.replicas[3, 0]) > 6
     disagree = sampling_notes(found, 2, ["a", "b", "c", "odd.xtc"])[-1]
-    assert disagree.startswith("files that disagree with the others, in standard errors:")
+    assert disagree.startswith("files whose mean differs from that of the others, in standard errors:")
     assert "odd.xtc" in disagree
     rows = replica_rows(found, 2, ["a", "b", "c", "odd.xtc"])
     assert rows[0] == ["", "psi2", "psi3", ""]
@@ -269,12 +271,19 @@ def test_words_say_what_the_verdicts_are(process):
         "mixes with psi3",
         "noise",
     ]
-    lines = sampling_lines(case, 4)
-    assert len(lines) == 2
-    assert "psi3 mixes with psi4, follows psi2; psi4 mixes with psi3; psi5 noise" in lines[1]
-    assert lines[0].startswith(
-        "eigenvalues ± standard error, 100 rows drawn 50 times: 0.9 ± 0.01, 0.633 ± 0.01"
-    )
+    lines = sampling_lines(case, 3, setting="gap")
+    assert [re.split(" {2,}", line) for line in lines[:-1]] == [
+        ["coordinate", "eigenvalue", "reproducible?", "kept?"],
+        ["psi2", "0.90 ± 0.01", "yes", "yes"],
+        ["psi3", "0.63 ± 0.01", "mixes with psi4", "yes, but follows psi2"],
+        ["psi4", "0.37 ± 0.01", "mixes with psi3", "yes"],
+        ["psi5", "0.10 ± 0.01", "no", "no: noise"],
+    ]
+    assert len({line.find("kept?") for line in lines if "kept?" in line}) == 1
+    assert lines[-1] == "standard errors: 50 resamples of 100 rows"
+    assert kept_rows(case, 2, 2)[1][-1] == "yes: asked for"
+    assert kept_rows(case, 2, 2)[3][-1] == "no: not asked for"
+    assert kept_rows(replace(case, n_states=3), 2)[1][-1] == "yes: helps to separate 3 metastable states"
     rows = coordinate_rows(process[-1], 2)
     assert rows[1][0] == "psi2"
     assert rows[1][5] == "slow"
@@ -283,7 +292,7 @@ def test_words_say_what_the_verdicts_are(process):
 
 def test_notes_tell_of_no_structure_and_of_runs_too_short():
     flat = replace(verdicts([1.0], [0]), eigenvalues=np.array([0.05]))
-    assert "no structure at this epsilon: lambda2 = 0.05" in sampling_notes(flat, 1)[0]
+    assert "no structure at this epsilon: the first eigenvalue is 0.05" in sampling_notes(flat, 1)[0]
     short = replace(verdicts([1.0], [0]), are_long_enough=False)
     assert "the run is too short" in sampling_notes(short, 1)[0]
     assert not sampling_notes(verdicts([1.0], [0]), 1)

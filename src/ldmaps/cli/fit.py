@@ -250,6 +250,7 @@ def _said_of_scale(model: Any) -> str:
 def said_of_representation(arguments: argparse.Namespace, source: PointSource, model: Any) -> str:
     """Say by what frames were compared, and whether dihedrals (or RMSD) would have shown a slower coordinate."""
     from ldmaps.metrics import RMSD, Features, Metric
+    from ldmaps.validation.sampling_words import with_error
 
     if len(source.shape) != 2:
         return ""
@@ -275,7 +276,7 @@ def said_of_representation(arguments: argparse.Namespace, source: PointSource, m
     except LdmapsError as error:  # the map is written already
         return f"{used}; {others} could not be compared ({one_line(error, 120)})"
     theirs_in_words, ours_in_words = (
-        "none" if one is None else f"{one[0]:,.3g} ± {one[1]:.2g} {one[2]}" for one in (tried, known)
+        "none" if one is None else f"{with_error(one[0], one[1], 2)} {one[2]}" for one in (tried, known)
     )
     shown = (
         f"(longest reproducible correlation time: {theirs_in_words}, compared with {ours_in_words}; tested on "

@@ -66,7 +66,9 @@ def facts_of(path: str) -> dict[str, Any]:
     }
     if model.sampling_ is not None:
         files = (model.source_ or {}).get("files")
-        facts["sampling"] = sampling_facts(model.sampling_, model.n_components_, files)
+        facts["sampling"] = sampling_facts(
+            model.sampling_, model.n_components_, files, facts["settings"].get("n_components", "gap")
+        )
     return facts
 
 
@@ -107,7 +109,7 @@ def as_text(path: str, facts: dict[str, Any]) -> str:
     ]
     # A line break within a name would pass for a row of its own.
     return "\n".join(
-        f"{'' if place else name:<12}{' '.join(value.split())}"
+        f"{'' if place else name:<12}{' '.join(value.splitlines())}"
         for name, values in rows
         for place, value in enumerate([values] if isinstance(values, str) else values or [])
     )

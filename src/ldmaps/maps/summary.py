@@ -20,38 +20,41 @@ def summary_lines(model: Any) -> list[str]:
     if record is not None:
         names = ", ".join(record.names)
         return [f"{record.kind} ({names}) on {model.embedder_.n_landmarks:,} landmarks", *record.lines]
-    k, more = model.n_components_, model.n_components_ > _LISTED
+    k = model.n_components_
     count = f"{len(model.embedding_):,}" if hasattr(model, "embedding_") else "unsaved"
+    n_landmarks = f"{model.embedder_.n_landmarks:,}"
     unit, features = model.metric_.distance_unit(model.units_), model.metric_.describe()
     squared = f" {unit}²" if unit else ""
-    leading = " ".join(f"{value:.4f}" for value in model.eigenvalues_[:_LISTED]) + " ..." * more
-    others = np.delete(model.spectrum_, places_in_spectrum(model.eigenvalues_, model.spectrum_))
-    following = " ".join(f"{value:.4f}" for value in others[:3])
-    lines = [
-        f"{k} coordinate{'s' * (k > 1)} of {count} points from {model.embedder_.n_landmarks:,} landmarks",
-        *([f"compared by {features}"] if features else []),
-        f"epsilon {model.epsilon_:.6g}{squared} ({model.bandwidth_.rule}); eigenvalues {leading} | {following}",
-        f"kept {why_kept(model.spectrum_, k, model.n_components, model.sampling_)}",
-    ]
+    lines = [f"{k} coordinate{'s' * (k > 1)} of {count} points from {n_landmarks} landmarks"]
     if model.sampling_ is not None:
-        lines += sampling_lines(model.sampling_, k, (model.source_ or {}).get("files"))
+        files = (model.source_ or {}).get("files")
+        lines += sampling_lines(model.sampling_, k, files, model.n_components)
+    else:
+        leading = " ".join(f"{value:.4f}" for value in model.eigenvalues_[:_LISTED]) + " ..." * (k > _LISTED)
+        others = np.delete(model.spectrum_, places_in_spectrum(model.eigenvalues_, model.spectrum_))
+        following = " ".join(f"{value:.4f}" for value in others[:3])
+        lines.append(f"eigenvalues: {leading} | {following}")
+        lines.append(f"kept: {why_kept(model.spectrum_, k, model.n_components, None)}")
+    lines.append(f"landmarks: {n_landmarks}; epsilon {model.epsilon_:.6g}{squared} ({model.bandwidth_.rule})")
+    if features:
+        lines.append(f"compared by: {features}")
     diagnosis = model.diagnosis_
     if diagnosis is not None:
-        carried = ", ".join(f"{number:.0f}" for number in diagnosis.participation[:_LISTED]) + ", ..." * more
+        carried = ", ".join(f"{number:,.0f}" for number in diagnosis.participation[:_LISTED])
         left_out = len(diagnosis.left_out)
         lines.append(
-            f"effective number of points that carry each coordinate: {carried} of {diagnosis.n_points:,}"
+            f"points that support each coordinate: {carried}{', ...' * (k > _LISTED)} of {diagnosis.n_points:,}"
             + (f"; {left_out:,} points left out as outliers" if left_out else "")
         )
     certificate = getattr(model, "certificate_", None)
     if certificate is not None:
-        lines.append(str(certificate))
+        lines.append(f"accuracy: {certificate}")
     if model.embedder_.calibration is not None:
-        lines.append(str(model.embedder_.calibration))
+        lines.append(f"alarms: {model.embedder_.calibration}")
     return lines
 
 
 def summary_html(model: Any) -> str:
     """Return the same as a small block for notebooks."""
-    lines = "<br>".join(escape(line) for line in summary_lines(model))
-    return f"<div><b>{escape(type(model).__name__)}</b>, fitted<br>{lines}</div>"
+    lines = "\n".join(escape(line) for line in summary_lines(model))
+    return f"<div><b>{escape(type(model).__name__)}</b>, fitted<pre>{lines}</pre></div>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,19 +12,80 @@ from ldmaps.diffusion.spectrum import reason_for_kept, spectral_gap
 from ldmaps.validation.coordinate_choice import gap_within_errors, n_considered
 from ldmaps.validation.sampling import DISAGREES, NO_STRUCTURE, Sampling, names_of
 
-#: Coordinates that lines name.
-_LISTED = 4
+#: Coordinates that a map does not keep, of which a table says why.
+_REJECTED = 4
+#: And most that it keeps.
+_LISTED = 10
 
 
-def sampling_lines(sampling: Sampling, n_components: int, files: list[str] | None = None) -> list[str]:
-    """Return two lines about the kept coordinates, and one more where something must be said."""
-    k = min(n_components, len(sampling.eigenvalues), _LISTED)
-    values = ", ".join(f"{sampling.eigenvalues[i]:.3g} ± {sampling.errors[i]:.1g}" for i in range(k))
-    drawn = _drawn(sampling)
-    lines = [f"eigenvalues ± standard error, {drawn}: {values}"]
-    lines.append("; ".join(_coordinate(sampling, mode) for mode in range(k)))
-    notes = sampling_notes(sampling, n_components, files)
-    return [*lines, "; ".join(notes)] if notes else lines
+def sampling_lines(
+    sampling: Sampling, n_components: int, files: list[str] | None = None, setting: int | str = "gap"
+) -> list[str]:
+    """Return a table of the coordinates as lines, how its errors were found, and what a user must know of the run."""
+    rows = kept_rows(sampling, n_components, setting)
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+    more = n_components - _LISTED
+    if more > 0:
+        lines.append(f"and {more:,} more coordinate{'s' * (more > 1)}")
+    lines.append(f"standard errors: {_drawn(sampling)}")
+    return lines + [f"warning: {note}" for note in sampling_notes(sampling, n_components, files)]
+
+
+def kept_rows(sampling: Sampling, n_components: int, setting: int | str = "gap") -> list[list[str]]:
+    """Return a table, a heading first: each coordinate and the leading ones that were not kept, and why."""
+    rows = [["coordinate", "eigenvalue", "reproducible?", "correlation time", "independent samples", "kept?"]]
+    n_judged = len(sampling.eigenvalues)
+    kept = range(min(n_components, n_judged, _LISTED))
+    rejected = range(n_components, min(n_components + _REJECTED, n_judged))
+    for mode in [*kept, *rejected]:
+        word = sampling.reproducibility(mode)
+        rows.append(
+            [
+                f"psi{mode + 2}",
+                with_error(float(sampling.eigenvalues[mode]), float(sampling.errors[mode])),
+                {"reproducible": "yes", "noise": "no"}.get(word, word),
+                *_correlation_time(sampling, mode),
+                _verdict(sampling, mode, n_components, setting),
+            ]
+        )
+    return rows if sampling.times is not None else [[*row[:3], row[-1]] for row in rows]
+
+
+def with_error(value: float, error: float, digits: int = 1) -> str:
+    """Return a number and its error, with as many decimals as the first digits of the error need.
+
+    >>> with_error(0.999832, 0.0000412), with_error(78.4, 20.8, digits=2), with_error(7112.0, 1806.0, digits=2)
+    ('0.99983 ± 0.00004', '78 ± 21', '7,112 ± 1,806')
+    """
+    if not 0.0 < error < math.inf:
+        return f"{value:,.4g}"
+    decimals = min(max(0, digits - 1 - math.floor(math.log10(error))), 9)
+    return f"{value:,.{decimals}f} ± {error:,.{decimals}f}"
+
+
+def _verdict(sampling: Sampling, mode: int, n_components: int, setting: int | str) -> str:
+    """Return whether a coordinate is kept, and the reason."""
+    doubt, n_states = _doubt(sampling, mode).removeprefix("is "), sampling.n_states
+    if mode >= n_components:
+        return f"no: {doubt or ('after the largest drop' if setting == 'gap' else 'not asked for')}"
+    if setting != "gap":
+        return "yes: asked for" + (f", but {doubt}" if doubt else "")
+    if mode < n_states - 1:
+        return f"yes: {'separates' if n_states == 2 else 'helps to separate'} {n_states} metastable states"
+    return f"yes, but {doubt}" if doubt else "yes"
+
+
+def _correlation_time(sampling: Sampling, mode: int) -> tuple[str, str]:
+    """Return the correlation time and how slow that is, and the number of independent samples that it leaves."""
+    if sampling.times is None:
+        return "", ""
+    time, error, independent = sampling.times[mode]
+    timescale = sampling.timescale(mode)
+    shown = f"{with_error(time, error, 2)} {sampling.unit}" + (f" ({timescale})" if timescale else "")
+    return shown, f"{independent:,.0f}"
 
 
 def why_kept(
@@ -68,19 +130,7 @@ def _drawn(sampling: Sampling) -> str:
         "files": "files",
         "rows": "rows" if sampling.block_length < 1.5 else "random groups of rows",
     }[sampling.kind]
-    return f"{sampling.n_blocks:,} {what} drawn {sampling.n_resamples} times"
-
-
-def _coordinate(sampling: Sampling, mode: int) -> str:
-    followed = _followed(sampling, mode)
-    parts = [sampling.reproducibility(mode), *([f"follows {followed}"] if followed else [])]
-    timescale = sampling.timescale(mode)
-    if timescale and sampling.times is not None:
-        time, error, independent = sampling.times[mode]
-        parts.append(
-            f"{timescale} ({time:.3g} ± {error:.2g} {sampling.unit}, {independent:,.0f} independent samples)"
-        )
-    return f"psi{mode + 2} " + ", ".join(parts)
+    return f"{sampling.n_resamples} resamples of {sampling.n_blocks:,} {what}"
 
 
 def _followed(sampling: Sampling, mode: int) -> str:
@@ -92,13 +142,13 @@ def sampling_notes(sampling: Sampling, n_components: int, files: list[str] | Non
     notes = []
     if sampling.eigenvalues[0] < NO_STRUCTURE:
         notes.append(
-            f"no structure at this epsilon: lambda2 = {sampling.eigenvalues[0]:.2g}, so one step of the walk forgets "
-            "where it was; lower epsilon, or choose other features"
+            f"no structure at this epsilon: the first eigenvalue is {sampling.eigenvalues[0]:.2g}, so that all points "
+            "look alike; use a smaller epsilon, or other features"
         )
     if not sampling.are_long_enough:
         notes.append(
-            f"the run is too short: {sampling.n_blocks} blocks of {sampling.block_length:.3g} {sampling.unit} still "
-            "remember each other, so these errors are too small; sample longer"
+            f"the run is too short: its {sampling.n_blocks} blocks of {sampling.block_length:.3g} {sampling.unit} are "
+            "correlated with each other, so all errors above are too small; sample longer"
         )
     table = sampling.replicas
     if table is not None:
@@ -108,22 +158,26 @@ def sampling_notes(sampling: Sampling, n_components: int, files: list[str] | Non
             for place in np.flatnonzero(worst > DISAGREES)
         ]
         if names:
-            notes.append(f"files that disagree with the others, in standard errors: {', '.join(names[:4])}")
+            notes.append(
+                f"files whose mean differs from that of the others, in standard errors: {', '.join(names[:4])}"
+            )
     return notes
 
 
 def coordinate_rows(sampling: Sampling, n_components: int) -> list[list[str]]:
     """Return a table, a heading first: λ ± error, reproducible, correlation time, follows, of each coordinate."""
-    rows = [["", "λ ± error", "95 %", "again in resamples", "correlation time", "timescale", "follows (R²)"]]
+    rows = [
+        ["", "eigenvalue", "95 % interval", "reproducible?", "correlation time", "timescale", "follows (R²)"]
+    ]
     for mode in range(min(n_components, len(sampling.eigenvalues))):
         low, high = sampling.intervals[mode]
         time = "–"
         if sampling.times is not None:
-            time = f"{sampling.times[mode, 0]:.3g} ± {sampling.times[mode, 1]:.2g} {sampling.unit}"
+            time = f"{with_error(float(sampling.times[mode, 0]), float(sampling.times[mode, 1]), 2)} {sampling.unit}"
         rows.append(
             [
                 f"psi{mode + 2}",
-                f"{sampling.eigenvalues[mode]:.4f} ± {sampling.errors[mode]:.1g}",
+                with_error(float(sampling.eigenvalues[mode]), float(sampling.errors[mode])),
                 f"{low:.4f} to {high:.4f}",
                 f"{sampling.reproducibility(mode)} ({sampling.cosine[mode]:.2f})",
                 time,
@@ -136,7 +190,9 @@ def coordinate_rows(sampling: Sampling, n_components: int) -> list[list[str]]:
     return rows
 
 
-def sampling_facts(sampling: Sampling, n_components: int, files: list[str] | None = None) -> dict[str, Any]:
+def sampling_facts(
+    sampling: Sampling, n_components: int, files: list[str] | None = None, setting: int | str = "gap"
+) -> dict[str, Any]:
     """Return all numbers and verdicts of the kept coordinates as JSON values."""
     coordinates = [
         {
@@ -163,7 +219,7 @@ def sampling_facts(sampling: Sampling, n_components: int, files: list[str] | Non
         if sampling.correlations is None
         else float(sampling.correlations[-1]),
         "replicas": None if sampling.replicas is None else sampling.replicas[:, :n_components].tolist(),
-        "lines": sampling_lines(sampling, n_components, files),
+        "lines": sampling_lines(sampling, n_components, files, setting),
     }
 
 

@@ -282,8 +282,8 @@ def test_sample_weights_shape_the_free_energy(roll):
 
 
 def test_the_documented_example_runs(tmp_path, monkeypatch):
-    text = (Path(__file__).parents[3] / "docs" / "report.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"^```python\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+    text = (Path(__file__).parents[3] / "docs" / "guide" / "report.md").read_text(encoding="utf-8")
+    example = re.findall(r"^```python\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)[0]
     monkeypatch.chdir(tmp_path)
     exec(compile(example.replace("stride=10", "stride=40"), "report.md", "exec"), {"__name__": "report"})
     assert "Alanine dipeptide" in (tmp_path / "alanine.html").read_text(encoding="utf-8")
