@@ -11,21 +11,25 @@ from ldmaps.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from ldmaps.analysis import FramePicks
+    from ldmaps.inputs import FrameSource
     from ldmaps.regions import Region
 
-SHOWN = "output box region basin enter picks landmarks representatives regions atoms top force"
+SHOWN = "output along box region basin picks landmarks representatives regions atoms top force"
 EPILOG = """\
 examples:
   ldmaps frames map.ldm run.xtc -t top.pdb --basin 2 -o basin2.dcd
   ldmaps frames map.ldm run.xtc -t top.pdb --box psi2=0.01: -o part.xtc
   ldmaps frames map.ldm run.xtc -t top.pdb --picks picks.csv -o picks.pdb
   ldmaps frames map.ldm run.xtc -t top.pdb --representatives -o basins.pdb
+  ldmaps frames map.ldm run.xtc -t top.pdb --along psi2 -n 40 -o movie.xtc
   ldmaps frames map.ldm --landmarks -o landmarks.pdb
                           without a trajectory: the map's own atoms, superposed
 
 Frames are written with all atoms of the topology (or --atoms), coordinates,
 times and boxes as in the files; velocities are not. They stay in the files'
-order. Landmarks and representatives are frames of the files the map was fitted
+order, but --along puts them in that of the coordinate, each near the one before
+and superposed on it: the map's molecules (or --atoms), whole, without boxes.
+Landmarks and representatives are frames of the files the map was fitted
 on: name the same ones. A PDB says in its remarks where each model is from;
 --table writes that for any format.
 """
@@ -45,6 +49,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         --basin NUMBER|NAME  those in a learned basin; 1 has the most points
         --picks TABLE        rows with columns frame and file, as ldmaps embed writes
         --landmarks N,N,...?  the frames that are landmarks: all, or some by their numbers from 0
+        --along COORDINATE   frames in order along psi2, slow1, q, ...: one per interval, each near its neighbours
         --representatives    one landmark per basin, or per region of --regions: the one in its middle
     """
     group = parser.add_argument_group("which frames").add_mutually_exclusive_group(required=True)
@@ -53,6 +58,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     table = f"""
         --regions FILE  regions file for --region and --representatives
         --n-basins N    how many basins to look for
+        -n --n-frames N=40  how many intervals --along cuts the coordinate's range into
+        --weights FILE[:COLUMN]  of --along: statistical weight of each frame; those of 0 are left out
         --atoms ATOMS   atoms to write, in mdtraj's language (all)
         --table FILE    also write a .csv that says where each frame is from
         {options.ENTER}
@@ -95,6 +102,9 @@ def run(arguments: argparse.Namespace) -> None:
     if not arguments.inputs and arguments.picks is None:
         _from_the_map_alone(arguments, model)
         return
+    if arguments.along is not None:
+        _along(arguments, model)
+        return
     with reporting(Progress(False if arguments.quiet else None)):
         picks = _picks(arguments, model)
         times = picks.write(arguments.output, arguments.top, atoms=arguments.atoms)
@@ -126,17 +136,69 @@ def run(arguments: argparse.Namespace) -> None:
     tell(arguments, {"output": arguments.output, "frames": frames}, text)
 
 
+def _along(arguments: argparse.Namespace, model: Any) -> None:
+    """Write frames in order along a coordinate."""
+    from ldmaps.analysis import frames_along
+    from ldmaps.files import written_whole
+    from ldmaps.progress import Progress, reporting
+    from ldmaps.text_rows import WHOLE, csv_table
+
+    with reporting(Progress(False if arguments.quiet else None)):
+        found = frames_along(model, _opened(arguments, model), arguments.along, arguments.n_frames)
+        times = found.write(arguments.output, atoms=arguments.atoms)
+    count = len(found.values)
+    from_before = [None, *found.steps.tolist()]
+    if arguments.table is not None:
+        table: dict[str, Any] = {
+            "number": (WHOLE, range(1, count + 1)),
+            "file": (found.files, found.file_of),
+            "frame": (WHOLE, found.numbers),
+            "time": (10, times),
+            found.coordinate: (10, found.values),
+            "from_before": (6, [float("nan"), *found.steps.tolist()]),
+        }
+        with written_whole(arguments.table) as stream:
+            stream.write(csv_table(table))
+    columns = {
+        "file": [found.files[place] for place in found.file_of],
+        "frame": found.numbers.tolist(),
+        "time": [None] * count if times is None else times.tolist(),
+        "value": found.values.tolist(),
+        "from_before": from_before,
+    }
+    frames = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    facts = {
+        "output": arguments.output,
+        "coordinate": found.coordinate,
+        "empty": found.n_empty,
+        "frames": frames,
+    }
+    unit = model.metric_.distance_unit(model.units_)
+    rows = found.rows(times)
+    if count > 40:
+        rows = [*rows[:40], f"and {count - 40:,} more; --table writes them all"]
+    tell(arguments, facts, "\n".join([f"{arguments.output}: {count:,} frames", *found.summary(unit), *rows]))
+
+
+def _opened(arguments: argparse.Namespace, model: Any) -> FrameSource:
+    """Return the trajectories, with the atoms of the model."""
+    from ldmaps.inputs import FrameSource
+
+    source = options.open_files(arguments, arguments.inputs, model.source_)
+    if not isinstance(source, FrameSource):
+        along = "; in Python, ldmaps.analysis.frames_along returns rows" if arguments.along else ""
+        raise InvalidInputError(f"{source.describe()} is a table, which has no frames to write{along}")
+    return source
+
+
 def _picks(arguments: argparse.Namespace, model: Any) -> FramePicks:
     from ldmaps.analysis.frames import FramePicks, read_picks
-    from ldmaps.inputs import FrameSource
     from ldmaps.inputs.opening import expanded
 
     if arguments.picks is not None:
         return read_picks(arguments.picks, expanded(arguments.inputs) if arguments.inputs else ())
     # Opened in any case, so that a trajectory of other atoms is refused.
-    source = options.open_files(arguments, arguments.inputs, model.source_)
-    if not isinstance(source, FrameSource):
-        raise InvalidInputError(f"{source.describe()} is a table, which has no frames to write")
+    source = _opened(arguments, model)
     if arguments.landmarks is not None or arguments.representatives:
         numbers, labels = _landmarks(arguments, model)
         return FramePicks.of_landmarks(model, numbers, source.files, labels)

@@ -217,10 +217,22 @@ def select_atoms(topology: Any, reading: Reading, name: str) -> Selection:
             f"the selection {select!r} matches none of the {n_atoms} atoms of {name} "
             f"(residues there: {shown}); choose other atoms"
         )
-    pairs = [(left.index, right.index) for left, right in topology.bonds]
-    bonds = np.asarray(pairs, dtype=np.intp).reshape(-1, 2)
+    return selection_of(topology, chosen, reading)
+
+
+def selection_of(topology: Any, chosen: NDArray[np.intp], reading: Reading) -> Selection:
+    """Return atoms of an mdtraj topology that are chosen by their indices."""
+    bonds = bonds_of(topology)
     atoms = atoms_of(topology, chosen, bonds)
-    return chosen_among(n_atoms, bonds, chosen, atoms, lambda read: atoms_of(topology, read).labels, reading)
+    return chosen_among(
+        topology.n_atoms, bonds, chosen, atoms, lambda read: atoms_of(topology, read).labels, reading
+    )
+
+
+def bonds_of(topology: Any) -> NDArray[np.intp]:
+    """Return the bonds of an mdtraj topology, (n, 2)."""
+    pairs = [(left.index, right.index) for left, right in topology.bonds]
+    return np.asarray(pairs, dtype=np.intp).reshape(-1, 2)
 
 
 def chosen_among(

@@ -6,6 +6,8 @@ import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice, repeat
 from typing import Any
@@ -26,7 +28,7 @@ from ldmaps.inputs.foreign_files import (
 from ldmaps.inputs.formats import conversion, known_format
 from ldmaps.inputs.frame_blocks import Block, FrameFile, block_of, cut_off, import_mdtraj, joined
 from ldmaps.inputs.frame_formats import FRAME_FORMATS
-from ldmaps.inputs.selection import SelectedFrames, select_atoms
+from ldmaps.inputs.selection import SelectedFrames, bonds_of, molecules_of, select_atoms, selection_of
 from ldmaps.inputs.source import FrameChunk, Reading
 from ldmaps.inputs.topology import load_topology
 
@@ -76,6 +78,32 @@ class TrajectoryFiles(SelectedFrames):
     def topology(self) -> Any:
         """Return the mdtraj topology of the selected atoms."""
         return self._topology.subset(self._selection.chosen)
+
+    @property
+    def selected_atoms(self) -> NDArray[np.intp]:
+        """Indices of the selected atoms in the topology, in the order in which they are read."""
+        return self._selection.chosen
+
+    def atoms_of_molecules(self) -> NDArray[np.intp]:
+        """Return the indices of all atoms of the molecules that the selected atoms are of."""
+        molecule = molecules_of(self._topology.n_atoms, bonds_of(self._topology))[1]
+        return np.flatnonzero(np.isin(molecule, molecule[self._selection.chosen]))
+
+    def atoms_selected_by(self, select: str) -> NDArray[np.intp]:
+        """Return the indices of atoms that a selection in mdtraj's language means."""
+        return select_atoms(self._topology, replace(self._reading, select=select), self._topology_name).chosen
+
+    def of_atoms(self, chosen: NDArray[np.intp]) -> TrajectoryFiles:
+        """Return the same frames of other atoms, given by their indices in the topology."""
+        other = copy(self)
+        other._selection = selection_of(self._topology, chosen, self._reading)
+        other.atoms, other.n_atoms = other._selection.atoms, len(chosen)
+        return other
+
+    def chunks_at(self, path: str, numbers: NDArray[np.int64]) -> Iterator[FrameChunk]:
+        """Yield frames of a file by their numbers, which ascend, of the selected atoms and whole."""
+        for found, block in self.blocks_at(path, numbers):
+            yield self._selection.chunk(block, found, path)
 
     def blocks_at(self, path: str, numbers: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Block]]:
         """Yield frames of a file by their numbers, which ascend, with times and boxes, as they are in the file."""
