@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.extension.embedder import Embedder
-from ldmaps.metrics.base import squared_matrix
 
 #: τ in units of ε.
 SOFTNESS = 0.05
@@ -29,10 +28,12 @@ def excess_with_gradient(
     embedder: Embedder, X: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return how far points are beyond the domain, in the metric's units, and the gradient of that."""
-    squared = squared_matrix(embedder.metric, embedder.prepare(X), embedder.landmarks, 1)
+    squared = embedder.squares(X)
     beyond = squared.astype(np.float64) - embedder.squared_radii
-    rate = 0.5 / (SOFTNESS * embedder.epsilon)
     lowest = beyond.min(axis=1, keepdims=True)
+    if lowest.max() <= 0.0:  # inside, where most of a simulation is, U ≤ min u needs not be known
+        return np.zeros(len(X)), np.zeros(X.shape)
+    rate = 0.5 / (SOFTNESS * embedder.epsilon)
     shares = np.exp(rate * (lowest - beyond))
     totals = shares.sum(axis=1)
     smooth = lowest[:, 0] - np.log(totals) / rate
@@ -50,7 +51,7 @@ def log_density_with_gradient(
     embedder: Embedder, multiplicities: NDArray[np.float64], X: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return ln ρ(x) and its gradient; finite however far a point is."""
-    squared = squared_matrix(embedder.metric, embedder.prepare(X), embedder.landmarks, 1)
+    squared = embedder.squares(X)
     rate = 0.5 / embedder.epsilon
     exponents = np.log(multiplicities) - rate * squared.astype(np.float64)
     highest = exponents.max(axis=1, keepdims=True)

@@ -201,19 +201,9 @@ class Embedder:
         if n_points > 1 and self.metric.extension_scan(self.landmarks, self._rate) is not None:
             return None
         result = Extended(n_points, self.n_components, self.landmarks.dtype)
-        rows = self._direct_rows
-        if n_points <= rows:
-            done = step.embed(X, result.coordinates, result.nearest, result.squared_distance)
-            return Placed(self, result) if done else None
-        refused: list[slice] = []
-
-        def work(part: slice) -> None:
-            out = result.coordinates[part], result.nearest[part], result.squared_distance[part]
-            if not step.embed(X[part], *out):
-                refused.append(part)
-
-        run_tiles(n_points, rows, work, resolve_threads(n_threads), asks_metric=False)
-        return None if refused else Placed(self, result)
+        filled = result.coordinates, result.nearest, result.squared_distance
+        done = _fill_directly(step.embed, (X, *filled), self._direct_rows, n_threads)
+        return Placed(self, result) if done else None
 
     @cached_property
     def direct_step(self) -> DirectStep | None:
@@ -317,28 +307,55 @@ class Embedder:
         # ∂y/∂x = Σ_j g_j ∂d_j²/∂x with g_j = −(1/(2h)) w_j (B_j − y), shifted by the nearest landmark's d² as y is, so
         # that a point far from all landmarks has a finite gradient too.
         squares_gradient = self.squares_gradient  # raises first of all where there is none
-        squares_of, landmarks, k = self._squares(X), self.landmarks, self.n_components
+        directly = self._differentiate_directly(X, n_threads)
+        if directly is not None:
+            return directly
+        squares_of, k, n_landmarks = self._squares(X), self.n_components, self.n_landmarks
         values = np.asarray(X, dtype=np.float64)
-        flat = np.require(values.reshape(len(values), -1), requirements=("C", "A"))
-        dtype = landmarks.dtype
+        flat = values.reshape(len(values), -1)
+        if not flat.flags.carray:
+            flat = np.require(flat, requirements=("C", "A"))
+        dtype = self.landmarks.dtype
         result = Extended(len(values), k, dtype)
         gradient = np.empty((*flat.shape[:1], k, flat.shape[1]), dtype)
+        step = self._rate, self.source_weights, self.coefficients
 
         def work(rows: slice) -> None:
-            height = rows.stop - rows.start
             squared = squares_of(rows)
-            step = self._rate, self.source_weights, self.coefficients
             coordinates, lowest = result.coordinates[rows], result.squared_distance[rows]
             kernels.extend(squared, *step, coordinates, result.nearest[rows], lowest)
-            shares = np.empty((height, k, len(landmarks)), dtype)
+            shares = np.empty((len(squared), k, n_landmarks), dtype)
             kernels.fill_shares(squared, lowest, *step, coordinates, shares)
             slopes = gradient[rows]
             squares_gradient(flat[rows], squared, shares, slopes)
-            slopes[~np.isfinite(slopes).all(axis=2)] = 0.0
+            kernels.clear_not_finite(slopes)
 
-        tile = tile_rows((k + 2) * len(landmarks), dtype.itemsize)
-        run_tiles(len(values), tile, work, resolve_threads(n_threads))
+        tile = tile_rows((k + 2) * n_landmarks, dtype.itemsize)
+        if len(values) <= tile:
+            work(slice(0, len(values)))  # a simulation's single frame: no threads are asked for
+        else:
+            run_tiles(len(values), tile, work, resolve_threads(n_threads))
         return result, gradient.reshape(*gradient.shape[:2], *values.shape[1:])
+
+    def _differentiate_directly(
+        self, X: ArrayLike, n_threads: int | None
+    ) -> tuple[Extended, NDArray[Any]] | None:
+        """Return what :meth:`extend_with_gradient` does in one pass, or None where that takes several, or an error."""
+        step = self.direct_step
+        given = None if step is None or step.differentiate is None else self._as_given(X)
+        if step is None or step.differentiate is None or given is None:
+            return None
+        n_points, k, dtype = len(given), self.n_components, self.landmarks.dtype
+        result = Extended(n_points, k, dtype)
+        gradient = np.empty((n_points, k, *step.shape), dtype)
+        filled = given, result.coordinates, result.nearest, result.squared_distance, gradient
+        if not _fill_directly(step.differentiate, filled, self._direct_rows // 8, n_threads):
+            return None
+        return result, gradient if given is X else gradient.reshape(n_points, k, *np.shape(X)[1:])
+
+    def squares(self, X: ArrayLike) -> NDArray[Any]:
+        """Return d² of new points ``X``, as they come, to the landmarks, with the bits of :meth:`place`, (n, M)."""
+        return self._squares(X)(slice(0, len(np.asarray(X))))
 
     def _squares(self, X: ArrayLike) -> Callable[[slice], NDArray[Any]]:
         """Validate points; return a function that measures rows of them, with the bits of :meth:`place`."""
@@ -348,8 +365,9 @@ class Embedder:
             return lambda rows: squared_tile(self.metric, points, rows, landmarks)
 
         def squares_of(rows: slice) -> NDArray[Any]:
-            squared = np.empty((rows.stop - rows.start, len(landmarks)), landmarks.dtype)
-            if step.measure(given[rows], squared):
+            some = given[rows]
+            squared = np.empty((len(some), len(landmarks)), landmarks.dtype)
+            if step.measure(some, squared):
                 return squared
             return squared_tile(self.metric, self.prepare(X), rows, landmarks)  # says what is wrong with them
 
@@ -376,6 +394,26 @@ class Embedder:
         return Coverage(distance, inside, extended.nearest, p_value)
 
 
+def _fill_directly(
+    fill: Callable[..., bool], arrays: tuple[NDArray[Any], ...], rows: int, n_threads: int | None
+) -> bool:
+    """Let a function of a direct step take points, the first of arrays, and fill the others; return whether it could.
+
+    Threads take ``rows`` points at a time.
+    """
+    n_points = len(arrays[0])
+    if n_points <= rows:
+        return fill(*arrays)
+    refused: list[slice] = []
+
+    def work(part: slice) -> None:
+        if not fill(*(array[part] for array in arrays)):
+            refused.append(part)
+
+    run_tiles(n_points, rows, work, resolve_threads(n_threads), asks_metric=False)
+    return not refused
+
+
 class Placed:
     """Embedded points."""
 
@@ -388,13 +426,11 @@ class Placed:
         """Distance to the nearest landmark, inside the domain or not, and which landmark that is."""
         return self._embedder.coverage_of(self._extended)
 
-    def every(self, step: int) -> Placed:
-        """Return the first of every ``step`` points."""
-        n_points = -(-len(self.coordinates) // step)
-        some = Extended(n_points, self._embedder.n_components, self.coordinates.dtype)
-        for name in Extended.__slots__:
-            getattr(some, name)[...] = getattr(self._extended, name)[::step]
-        return Placed(self._embedder, some)
+    def count_inside(self, step: int = 1) -> int:
+        """Return how many of every ``step``-th points, from the first on, are in the map's domain."""
+        extended, radii = self._extended, self._embedder.squared_radii
+        count = kernels.count_inside(extended.squared_distance, extended.nearest, radii, _DOMAIN_SLACK, step)
+        return int(count)
 
     @classmethod
     def joined(cls, parts: Sequence[Placed]) -> Placed:

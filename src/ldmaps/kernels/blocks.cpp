@@ -39,6 +39,16 @@ void judge(Row<const Real> squared, Row<const Index> nearest, Row<const double> 
 }
 KERNEL(judge, "squared[n] nearest[n]=0..m-1 squared_radii[m] slack epsilon distance[n] inside[n]")
 
+// How many of every `step`-th points the domains of their nearest landmarks hold.
+template <class Real>
+Index count_inside(Row<const Real> squared, Row<const Index> nearest, Row<const double> squared_radii, double slack,
+                   Index step) {
+    Index count = 0;
+    for (Index i = 0; i < squared.size(); i += step) count += squared[i] <= squared_radii[nearest[i]] * slack;
+    return count;
+}
+KERNEL(count_inside, "squared[n] nearest[n]=0..m-1 squared_radii[m] slack step=1..")
+
 KERNEL(distance_sums, "squared[n,m] weights[m] sums[n]")
 
 // Add the sums of w_i w_j exp(-r d²) and of w_i w_j r d² exp(-r d²) over a block, for every rate r.

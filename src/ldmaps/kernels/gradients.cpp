@@ -1,8 +1,6 @@
 // Gradients: sums over landmarks z_j of shares g_cj times the gradient of d²(x, z_j) by x, for a few sets c of shares.
 #include "binding.h"
-#include "panels.h"
-#include "rows.h"
-#include "superposition.h"
+#include "frame_lanes.h"
 
 namespace ldmaps {
 namespace {
@@ -46,6 +44,19 @@ void fill_shares(Matrix<const Real> squared, Row<const Real> lowest, Real rate, 
     }
 }
 KERNEL(fill_shares, "squared[n,m] lowest[n] rate weights[m] coefficients[k,m] coordinates[n,k] shares[n,k,m]")
+
+// Make gradients 0 that are not finite throughout.
+template <class Real>
+void clear_not_finite(Cube<Real> gradient) {
+    const Index size = gradient.shape(2), n_rows = gradient.shape(0) * gradient.shape(1);
+    for (Index i = 0; i < n_rows; ++i) {
+        Real *row = gradient.data() + i * size, nothing = 0;
+#pragma omp simd reduction(+ : nothing)
+        for (Index p = 0; p < size; ++p) nothing += row[p] * Real(0);
+        if (nothing != Real(0)) std::fill_n(row, size, Real(0));
+    }
+}
+KERNEL(clear_not_finite, "gradient[n,k,f]")
 
 // Write the sum of g_cj 2(x - z_j), taken the shorter way round where a feature is periodic: `period` is 0 where it
 // does not repeat.
@@ -160,7 +171,7 @@ void add_turned(const Real (&m)[9][TOGETHER], const Real* z, Index panel_size, I
 
 // Write the gradients of frames superposed on landmarks, which are given as distances take them (see panels.h).
 //
-// `weights` of the atoms `kept` sum to 1. `gradient` is zero for atoms without a weight, which are not written.
+// `weights` of the atoms `kept` sum to 1. The gradient by atoms without a weight is 0.
 template <class Real>
 void rmsd_gradients(Cube<const double> frames, Row<const Index> kept, Row<const double> weights,
                     Cube<const Real> panels, Matrix<const Real> moments, Matrix<const Real> squared,
@@ -173,6 +184,7 @@ void rmsd_gradients(Cube<const double> frames, Row<const Index> kept, Row<const 
     WorkOf<Real> work;
     alignas(64) Real scaled[9][TOGETHER];
     double root[TOGETHER], certain[TOGETHER], centre[3];
+    if (n_atoms < frames.shape(1)) gradient.fill(Real(0));
     for (Index n = 0; n < frames.shape(0); ++n) {
         write_centre(frames[n], kept, weights, centre);
         double norm = 0.0;
@@ -234,6 +246,55 @@ void rmsd_gradients(Cube<const double> frames, Row<const Index> kept, Row<const 
 KERNEL(rmsd_gradients,
        "frames[n,a,3] kept[e=1..]=0..a-1 weights[e] panels[m/l,3*e,l=PANEL_BYTES/itemsize] moments[MOMENTS,m/l*l] "
        "squared[n,m] shares[n,k,m] gradient[n,k,a,3]")
+
+// Frames whose gradients are computed at once.
+constexpr Index BATCH = 16;
+
+// Embed frames as they come, exactly as `embed_rmsd` does, and write the gradient of each coordinate; 0 where that is
+// not finite. Returns as `embed_rmsd` does.
+template <class Given, class Real>
+bool embed_rmsd_with_gradient(Cube<const Given> frames, Row<const Index> kept, Row<const double> root_weights,
+                              Cube<const Real> panels, Matrix<const Real> moments, Real rate, Row<const Real> weights,
+                              Matrix<const Real> coefficients, Matrix<Real> coordinates, Row<Index> nearest,
+                              Row<Real> lowest, Array<Real, 4> gradient) {
+    const Index n_frames = frames.shape(0), n_atoms = frames.shape(1), n_sets = coefficients.shape(0),
+                n_landmarks = weights.size(), most = std::min(n_frames, BATCH), size = 3 * n_atoms;
+    FrameLanes<Given, Real> measured(n_atoms, kept, root_weights, panels, moments, n_landmarks);
+    const Online<Real> online{rate, weights, coefficients, coordinates, nearest, lowest};
+    const Scratch<double> atom_weights(kept.size()), exact(std::is_same_v<Given, double> ? 0 : most * size);
+    const Scratch<Real> squares(most * n_landmarks), shares(most * n_sets * n_landmarks);
+    for (Index k = 0; k < kept.size(); ++k) atom_weights[k] = root_weights[k] * root_weights[k];
+    for (Index first = 0; first < n_frames; first += BATCH) {
+        const Index count = std::min(BATCH, n_frames - first);
+        const Index frame_shape[3] = {count, n_atoms, 3}, share_shape[3] = {count, n_sets, n_landmarks},
+                    gradient_shape[4] = {count, n_sets, n_atoms, 3}, row_shape[3] = {count, n_sets, size};
+        const Given* given = frames.data() + first * size;
+        const Matrix<Real> squared = squares.matrix(count, n_landmarks);
+        if (!measured.write_squares(given, squared)) return false;
+        extend_rows<Real>(squared, first, online);
+        const Matrix<const Real> own_coordinates(coordinates.data() + first * n_sets, share_shape);
+        const Cube<Real> own_shares(shares.data(), share_shape);
+        fill_shares<Real>(squared, lowest.slice(first, first + count), rate, weights, coefficients, own_coordinates,
+                          own_shares);
+        const double* numbers = exact.data();
+        if constexpr (std::is_same_v<Given, double>) {
+            numbers = given;
+        } else {
+            std::copy_n(given, count * size, exact.data());
+        }
+        Real* slopes = gradient.data() + first * n_sets * size;
+        rmsd_gradients<Real>({numbers, frame_shape}, kept, atom_weights.row(), panels, moments, squared, own_shares,
+                             {slopes, gradient_shape});
+        clear_not_finite<Real>({slopes, row_shape});
+    }
+    return true;
+}
+KERNEL_OF(embed_rmsd_with_gradient,
+          "frames[n,a,3] kept[e=1..]=0..a-1 root_weights[e] panels[m/l,3*e,l=PANEL_BYTES/itemsize] "
+          "moments[MOMENTS,m/l*l] rate weights[m=1..] coefficients[k,m] coordinates[n,k] nearest[n] lowest[n] "
+          "gradient[n,k,a,3]",
+          form(embed_rmsd_with_gradient<float, float>), form(embed_rmsd_with_gradient<double, double>),
+          form(embed_rmsd_with_gradient<float, double>), form(embed_rmsd_with_gradient<double, float>))
 
 // -- RMSD where only some atoms determine the superposition ----------------------------------------------------------
 

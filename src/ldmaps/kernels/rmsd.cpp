@@ -15,9 +15,9 @@
 //
 // The root and why no cut of a block shows: see quartic.h.
 #include "binding.h"
-#include "online.h"
-#include "packing.h"
+#include "panels.h"
 #include "quartic.h"
+#include "rows.h"
 
 namespace ldmaps {
 namespace {
@@ -110,66 +110,6 @@ KERNEL(squared_rmsd,
        "panels_a[p,d=3..,l=PANEL_BYTES/itemsize] moments_a[MOMENTS,n=p*l] row_start=0..n row_stop=row_start..n "
        "panels_b[q,d,l] moments_b[MOMENTS,m=q*l] col_start=0..m col_stop=col_start..m "
        "out[row_stop-row_start,col_stop-col_start]")
-
-// Squared distances in one tile of frames as they come: what they are prepared to stays in cache, too.
-constexpr Index TILE_SQUARES = 1 << 15, TILE_FRAMES = 64;
-
-// Measure frames as they come, tile by tile; `use(squares, first)` takes the d² of frames `first` and following.
-// Returns whether four times each squared norm, which no d² exceeds, is finite.
-template <class Given, class Real, class Use>
-bool measure_by_panels(Cube<const Given> frames, Row<const Index> kept, Row<const double> root_weights,
-                       Cube<const Real> panels, Matrix<const Real> moments, Index n_landmarks, Use use) {
-    constexpr Index lanes = PANEL_LANES<Real>;
-    const Index n_frames = frames.shape(0), n_atoms = frames.shape(1), depth = 3 * kept.size();
-    const Index most = std::min(TILE_FRAMES, std::max(lanes, TILE_SQUARES / n_landmarks / lanes * lanes));
-    const Index tile = std::min(n_frames, most), n_panels = (tile + lanes - 1) / lanes;
-    const Scratch<Real> panel_memory(n_panels * depth * lanes), moment_memory(MOMENTS * n_panels * lanes, Real(0));
-    const Scratch<Real> squares(tile * n_landmarks);
-    for (Index first = 0; first < n_frames; first += tile) {
-        const Index count = std::min(tile, n_frames - first), held = (count + lanes - 1) / lanes;
-        const Index given_shape[3] = {count, n_atoms, 3}, panel_shape[3] = {held, depth, lanes};
-        const Cube<const Given> given(frames[first].data(), given_shape);
-        const Cube<Real> own(panel_memory.data(), panel_shape);
-        const Matrix<Real> own_moments = moment_memory.matrix(MOMENTS, held * lanes);
-        if (!prepare_frames<Given, Real>(given, kept, root_weights, own, own_moments)) return false;
-        const Matrix<Real> block = squares.matrix(count, n_landmarks);
-        squared_rmsd<Real>(own, own_moments, 0, count, panels, moments, 0, n_landmarks, block);
-        use(Matrix<const Real>(block), first);
-    }
-    return true;
-}
-
-// Embed frames as they come. Returns whether all of them could be: none holds what is not finite, or too large to be
-// squared.
-template <class Given, class Real>
-bool embed_by_panels(Cube<const Given> frames, Row<const Index> kept, Row<const double> root_weights,
-                     Cube<const Real> panels, Matrix<const Real> moments, Real rate, Row<const Real> weights,
-                     Matrix<const Real> coefficients, Matrix<Real> coordinates, Row<Index> nearest, Row<Real> lowest) {
-    const Online<Real> online{rate, weights, coefficients, coordinates, nearest, lowest};
-    return measure_by_panels(
-        frames, kept, root_weights, panels, moments, weights.size(),
-        [&](Matrix<const Real> squares, Index first) { extend_rows<Real>(squares, first, online); });
-}
-KERNEL_OF(embed_by_panels,
-          "frames[n,a,3] kept[e=1..]=0..a-1 root_weights[e] panels[m/l,3*e,l=PANEL_BYTES/itemsize] "
-          "moments[MOMENTS,m/l*l] rate weights[m=1..] coefficients[k,m] coordinates[n,k] nearest[n] lowest[n]",
-          form(embed_by_panels<float, float>), form(embed_by_panels<double, double>),
-          form(embed_by_panels<float, double>), form(embed_by_panels<double, float>))
-
-// Write d² of frames as they come, exactly as they are embedded by. Returns as `embed_by_panels` does.
-template <class Given, class Real>
-bool squares_by_panels(Cube<const Given> frames, Row<const Index> kept, Row<const double> root_weights,
-                       Cube<const Real> panels, Matrix<const Real> moments, Matrix<Real> squared) {
-    return measure_by_panels(frames, kept, root_weights, panels, moments, squared.shape(1),
-                             [&](Matrix<const Real> squares, Index first) {
-                                 std::copy_n(squares.data(), squares.size(), squared[first].data());
-                             });
-}
-KERNEL_OF(squares_by_panels,
-          "frames[n,a,3] kept[e=1..]=0..a-1 root_weights[e] panels[m/l,3*e,l=PANEL_BYTES/itemsize] "
-          "moments[MOMENTS,m/l*l] squared[n,m=1..]",
-          form(squares_by_panels<float, float>), form(squares_by_panels<double, double>),
-          form(squares_by_panels<float, double>), form(squares_by_panels<double, float>))
 
 // Write the sum over j of w_j d(x_i, x_j) within each group of consecutive frames; memory for one group's block.
 template <class Real>

@@ -131,6 +131,8 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             extended, gradient = self.embedder_.extend_with_gradient(chunk, self.n_threads)
             coordinates.append(extended.coordinates)
             gradients.append(gradient)
+        if len(gradients) == 1:
+            return coordinates[0], gradients[0]
         return np.concatenate(coordinates), np.concatenate(gradients)
 
     def fit_transform(

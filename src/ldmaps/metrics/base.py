@@ -37,7 +37,7 @@ SquaresGradient = Callable[[NDArray[np.float64], Array, Array, Array], None]
 class DirectStep(NamedTuple):
     """The online step of points as they come: measured and embedded in one pass, without being prepared.
 
-    Both functions take a C-contiguous array of float32 or float64 numbers whose rows have the ``shape`` of a point, and
+    All functions take a C-contiguous array of float32 or float64 numbers whose rows have the ``shape`` of a point, and
     arrays to fill. They return False, having filled some of these or none, where a value is not finite or too large, or
     where a setting of the metric has changed: :meth:`Metric.prepare` then gives the reason. Numbers do not depend on
     how many points come together, nor on their precision but for its rounding; safe to call from several threads.
@@ -49,6 +49,9 @@ class DirectStep(NamedTuple):
     embed: Callable[[Array, Array, NDArray[np.intp], Array], bool]
     #: Takes points, and fills the rows of d² by which they are embedded.
     measure: Callable[[Array, Array], bool]
+    #: As ``embed``, and fills the derivatives of the coordinates by the points, (n, k, *shape), last. None where d² and
+    #: its gradient are asked for one after the other.
+    differentiate: Callable[[Array, Array, NDArray[np.intp], Array, Array], bool] | None = None
 
 
 class Places(NamedTuple):

@@ -18,7 +18,6 @@ from ldmaps.metrics.rmsd_frames import (
     RMSDPoints,
     WeighedAtoms,
     from_panels,
-    landmark_lanes,
     new_panels,
     padded,
     resolve_atoms,
@@ -28,9 +27,6 @@ from ldmaps.point_faults import as_float_array, check_stored_names, stored_array
 
 #: A stored frame's squared norm may be off by this share: far more than rounding, and less than any other frame's.
 _NORM_ROOM = 1e-2
-#: Landmarks up to which frames are measured as they come, against landmarks in the lanes of registers. Beyond,
-#: preparing them is worth its time: it makes each distance cheaper.
-MOST_IN_LANES = 64
 
 
 class RMSD(Metric):
@@ -146,33 +142,25 @@ class RMSD(Metric):
         kept, root_weights = self.weighed_atoms(n_atoms)[:2]
         if len(kept) != b.n_atoms:
             return None
-        left: tuple[Array, ...]
-        if len(b) <= MOST_IN_LANES and len(kept) >= kernels.FEWEST_ATOMS:
-            embed_kernel, measure_kernel = kernels.embed_by_lanes, kernels.squares_by_lanes
-            left = (
-                kept,
-                (root_weights**2).astype(b.dtype),
-                landmark_lanes(b.panels, len(b), root_weights),
-                b.moments,
-            )
-        else:
-            embed_kernel, measure_kernel = kernels.embed_by_panels, kernels.squares_by_panels
-            left = kept, root_weights, b.panels, b.moments
+        left = kept, root_weights, b.panels, b.moments
         step = rate, weights, coefficients
-        all_count = len(kept) == n_atoms
 
-        def is_sound(X: Array) -> bool:
-            # What is not finite shows in a frame's norm, where every atom has a share in it.
-            same = self.weights is settings and self.superpose_on is None
-            return same and (all_count or bool(np.isfinite(X).all()))
+        def is_as_made() -> bool:
+            return self.weights is settings and self.superpose_on is None
 
         def embed(X: Array, coordinates: Array, nearest: NDArray[np.intp], lowest: Array) -> bool:
-            return is_sound(X) and embed_kernel(X, *left, *step, coordinates, nearest, lowest)
+            return is_as_made() and kernels.embed_rmsd(X, *left, *step, coordinates, nearest, lowest)
 
         def measure(X: Array, squared: Array) -> bool:
-            return is_sound(X) and measure_kernel(X, *left, squared)
+            return is_as_made() and kernels.rmsd_squares(X, *left, squared)
 
-        return DirectStep((n_atoms, 3), embed, measure)
+        def differentiate(
+            X: Array, coordinates: Array, nearest: NDArray[np.intp], lowest: Array, gradient: Array
+        ) -> bool:
+            filled = coordinates, nearest, lowest, gradient
+            return is_as_made() and kernels.embed_rmsd_with_gradient(X, *left, *step, *filled)
+
+        return DirectStep((n_atoms, 3), embed, measure, differentiate)
 
     def group_distance_sums(
         self, points: Points, bounds: NDArray[np.intp], weights: Array, sums: Array
@@ -196,11 +184,11 @@ class RMSD(Metric):
             frames = np.ascontiguousarray(frames / root_weights[:, None])
 
         def add_up(X: Array, squared: Array, shares: Array, gradient: Array) -> None:
-            gradient[:] = 0
             x, by_atom = X.reshape(len(X), -1, 3), gradient.reshape(*shares.shape[:2], -1, 3)
             if fitted is None:  # ∂d²/∂x_a = 2 w_a (x_a − R_j z_ja)
                 kernels.rmsd_gradients(x, kept, weights, panels, moments, squared, shares, by_atom)
             else:
+                gradient[:] = 0
                 kernels.aligned_gradients(x, kept, weights, fit_weights, frames, shares, by_atom)
 
         return add_up

@@ -177,18 +177,3 @@ def from_panels(panels: NDArray[Any], indices: NDArray[np.intp]) -> NDArray[Any]
     lanes = panels.shape[2]
     frames: NDArray[Any] = panels[indices // lanes, :, indices % lanes]
     return frames
-
-
-def landmark_lanes(panels: NDArray[Any], n_landmarks: int, root_weights: NDArray[np.float64]) -> NDArray[Any]:
-    """Return landmarks out of their panels as ``kernels/landmark_lanes.h`` has them, (atoms, parts, lanes).
-
-    An atom's coordinates are weighed once more, and those along one axis stand side by side, padded to quartets.
-    """
-    frames = from_panels(panels, np.arange(n_landmarks)).reshape(n_landmarks, -1, 3).astype(np.float64)
-    n_atoms, lanes = len(root_weights), panels.shape[2]
-    quartets = -(-n_landmarks // int(kernels.QUARTET)) * int(kernels.QUARTET)
-    by_axis = np.zeros((n_atoms, 3, quartets))
-    by_axis[:, :, :n_landmarks] = (frames * root_weights[:, None]).transpose(1, 2, 0)
-    result = np.zeros((n_atoms, -(-3 * quartets // lanes) * lanes), panels.dtype)
-    result[:, : 3 * quartets] = by_axis.reshape(n_atoms, -1)
-    return result.reshape(n_atoms, -1, lanes)

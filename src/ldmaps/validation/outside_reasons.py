@@ -84,8 +84,8 @@ def are_mostly_outside(placed: Placed) -> bool:
     n_points = len(placed.coordinates)
     if n_points < FEW_POINTS:
         return False
-    inside = placed.every(max(1, n_points // JUDGED)).coverage.inside
-    return bool(np.count_nonzero(inside) < FEW_INSIDE * len(inside))
+    step = max(1, n_points // JUDGED)
+    return placed.count_inside(step) < FEW_INSIDE * -(-n_points // step)
 
 
 def outside_warning(
