@@ -62,8 +62,8 @@ copybutton_prompt_is_regexp = True
 linkcheck_ignore = [r"http://localhost.*", r"http://127\.0\.0\.1.*"]
 
 sphinx_gallery_conf = {
-    "examples_dirs": ["gallery/understand", "gallery/examples"],
-    "gallery_dirs": ["understand", "examples"],
+    "examples_dirs": ["gallery/tutorial", "gallery/understand", "gallery/examples"],
+    "gallery_dirs": ["tutorial", "understand", "examples"],
     "filename_pattern": r"/plot_",
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 #: Made by ``make docs``, or pieces that a page is put together from.
-GENERATED = ("_build", "understand", "examples", "api", "accuracy")
+GENERATED = ("_build", "tutorial", "understand", "examples", "api", "accuracy")
 PAGES = sorted(
     path
     for path in (

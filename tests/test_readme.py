@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shlex
@@ -158,7 +159,9 @@ def test_pages_of_the_gallery_are_scripts_with_a_title(path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stem", ["plot_4_coverage", "plot_4_dihedrals"])  # the others run in make docs
+@pytest.mark.parametrize(
+    "stem", ["plot_4_coverage", "plot_4_dihedrals", "plot_trajectory_in_python"]
+)  # the others run in make docs
 def test_pages_of_the_gallery_run(stem):
     plt = pytest.importorskip("matplotlib.pyplot")
     plt.switch_backend("agg")
@@ -197,3 +200,27 @@ def _split(name: str) -> list[str]:
             continue
         return [module, *parts[end:]]
     raise AssertionError(f"no module of ldmaps holds {name}")
+
+
+def _string_literals() -> str:
+    """Return all strings of the package, a line each; what a message fills in is left out."""
+    lines = []
+    for path in sorted((ROOT / "src" / "ldmaps").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                lines.append("…".join(part.value for part in node.values if isinstance(part, ast.Constant)))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                lines.append(node.value)
+    return "\n".join(lines)
+
+
+def test_troubleshooting_quotes_messages_that_exist():
+    text = (ROOT / "docs" / "guide" / "troubleshooting.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| ")]
+    quoted = [quote for row in rows for quote in re.findall(r'"([^"]+)"', row)]
+    assert len(quoted) > 30
+    literals = _string_literals()
+    for quote in quoted:
+        pieces = [piece.strip() for piece in re.split(r"…|\d[\d,.]*|[()]", quote)]
+        assert any(len(piece) > 5 for piece in pieces), quote
+        assert all(piece in literals for piece in pieces if len(piece) > 3), quote

@@ -271,7 +271,7 @@ def test_formats_that_are_loaded_whole(folder, tmp_path):
         written = mdtraj.load(str(tmp_path / "out.dcd"), top=str(folder / "top.pdb"))
         np.testing.assert_allclose(written.xyz, whole.xyz[[1, 4]], atol=tolerance)
         # Without times, numbers of frames stand for them.
-        picks.write(str(tmp_path / "out.xtc"))
+        picks.write(tmp_path / "out.xtc")
         written = mdtraj.load(str(tmp_path / "out.xtc"), top=str(folder / "top.pdb"))
         np.testing.assert_array_equal(written.time, [1, 4])
 

@@ -34,7 +34,7 @@ plt.show()
 # ψ₂ follows the size of the chain. RMSD treats the two mirror images of a fold as different configurations, so later
 # coordinates come in pairs.
 
-from scipy.stats import spearmanr  # noqa: E402
+from scipy.stats import spearmanr
 
 for number, values in enumerate(model.embedding_.T, start=2):
     print(

@@ -105,14 +105,16 @@ class FramePicks:
         here = _same_files(facts["files"], files)
         return picked(here, place, record.frames[rows], labels or [f"landmark {number}" for number in wanted])
 
-    def write(self, path: str, top: Any = None, *, atoms: str | None = None) -> NDArray[np.float64] | None:
+    def write(
+        self, path: str | os.PathLike[str], top: Any = None, *, atoms: str | None = None
+    ) -> NDArray[np.float64] | None:
         """Write the frames to an XTC, TRR, DCD or PDB file, whose remarks say where each model is from.
 
         Coordinates, times and boxes are those of the files; velocities are not written.
 
         Parameters
         ----------
-        path : str
+        path : str or path
             An existing file is replaced, completely or not at all.
         top : path or mdtraj Topology, optional
             As in :func:`ldmaps.inputs.open_files`.
@@ -208,7 +210,10 @@ def summary_of(picks: FramePicks) -> list[str]:
 
 
 def write_landmarks(
-    model: Any, path: str, landmarks: Sequence[int] | None = None, labels: Sequence[str] | None = None
+    model: Any,
+    path: str | os.PathLike[str],
+    landmarks: Sequence[int] | None = None,
+    labels: Sequence[str] | None = None,
 ) -> None:
     """Write landmarks as the model file holds them: the selected atoms, superposed (all: FramePicks.of_landmarks).
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -79,8 +80,9 @@ class FrameWriter:
 
 
 @contextmanager
-def open_frame_writer(path: str, topology: Any) -> Iterator[FrameWriter]:
+def open_frame_writer(path: str | os.PathLike[str], topology: Any) -> Iterator[FrameWriter]:
     """Open a file for frames of a topology's atoms; it appears under its name when the block ends without an error."""
+    path = os.fspath(path)
     form = output_format(path, "frames").name
     with written_whole(path) as stream, temporary_beside(path) as part:
         writer = FrameWriter(part, form, topology, path)

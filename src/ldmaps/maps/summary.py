@@ -25,7 +25,9 @@ def summary_lines(model: Any) -> list[str]:
     n_landmarks = f"{model.embedder_.n_landmarks:,}"
     unit, features = model.metric_.distance_unit(model.units_), model.metric_.describe()
     squared = f" {unit}²" if unit else ""
-    lines = [f"{k} coordinate{'s' * (k > 1)} of {count} points from {n_landmarks} landmarks"]
+    is_exact = type(model).__name__ == "DiffusionMap"
+    how = "by the exact map" if is_exact else f"from {n_landmarks} landmarks"
+    lines = [f"{k} coordinate{'s' * (k > 1)} of {count} points {how}"]
     if model.sampling_ is not None:
         files = (model.source_ or {}).get("files")
         lines += sampling_lines(model.sampling_, k, files, model.n_components)
@@ -35,7 +37,8 @@ def summary_lines(model: Any) -> list[str]:
         following = " ".join(f"{value:.4f}" for value in others[:3])
         lines.append(f"eigenvalues: {leading} | {following}")
         lines.append(f"kept: {why_kept(model.spectrum_, k, model.n_components, None)}")
-    lines.append(f"landmarks: {n_landmarks}; epsilon {model.epsilon_:.6g}{squared} ({model.bandwidth_.rule})")
+    used = "all points" if is_exact else n_landmarks
+    lines.append(f"landmarks: {used}; epsilon {model.epsilon_:.6g}{squared} ({model.bandwidth_.rule})")
     if features:
         lines.append(f"compared by: {features}")
     diagnosis = model.diagnosis_
