@@ -17,6 +17,8 @@ from ldmaps.text_rows import WHOLE, RowWriter, quoted
 #: Digits of times, distances and p; coordinates get as many as bring them back unchanged.
 TIME_DIGITS, DISTANCE_DIGITS, P_DIGITS = 10, 5, 4
 
+#: The constant, which is no coordinate.
+_FIRST = ("psi0", "psi1")
 #: Distance, inside, nearest, p.
 _Coverage = tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.intp], NDArray[np.float64] | None]
 
@@ -26,12 +28,18 @@ def coordinate_names(k: int) -> list[str]:
     return [f"psi{number}" for number in range(2, k + 2)]
 
 
-def column_of(name: str) -> int:
-    """Return which column of the coordinates has a name: "psi2" is column 0."""
-    match = re.fullmatch(r"psi([0-9]{1,9})", name) if isinstance(name, str) else None
-    if match is None or int(match[1]) < 2:
-        raise InvalidInputError(f"coordinates are called psi2, psi3, ..., got {name!r:.80}")
-    return int(match[1]) - 2
+def column_of(name: str) -> int | None:
+    """Return which column of the coordinates has a name: "psi2" is column 0, and of "q" only its map knows."""
+    if (
+        not isinstance(name, str)
+        or re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,39}", name) is None
+        or name in _FIRST
+    ):
+        raise InvalidInputError(
+            f"coordinates are called psi2, psi3, ..., got {name!r:.80}; functions have names of letters, digits and _"
+        )
+    match = re.fullmatch(r"psi([0-9]{1,9})", name)
+    return None if match is None else int(match[1]) - 2
 
 
 def place_of(coordinate: int | str, names: Sequence[str]) -> int:
@@ -68,7 +76,8 @@ class EmbeddedText:
         coordinates: Sequence[str] | None = None,
         writes_nan: bool = False,
     ) -> None:
-        self._coordinates = coordinates  # what they are called; None for psi2, psi3, ...
+        #: What they are called; None for psi2, psi3, ...; may be set before the first line is asked for.
+        self.coordinates = coordinates
         self._is_json = form == "ndjson"
         self._delimiter = "\t" if form == "tsv" else ","
         self.unknown = "null" if self._is_json else ""
@@ -130,6 +139,6 @@ class EmbeddedText:
 
     def _names_of(self, k: int) -> list[str]:
         if not self._names:
-            names = coordinate_names(k) if self._coordinates is None else self._coordinates
+            names = coordinate_names(k) if self.coordinates is None else self.coordinates
             self._names = [*self._first, *(name for name, _ in shared_columns(names)), *self._last]
         return self._names

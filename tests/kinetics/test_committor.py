@@ -9,6 +9,7 @@ from ldmaps import LandmarkDiffusionMap
 from ldmaps.errors import AccuracyWarning, InvalidInputError
 from ldmaps.kinetics.blocks import total
 from ldmaps.kinetics.stopped_sums import StoppedPairs
+from ldmaps.kinetics.walk_committor import chain_committor
 from ldmaps.regions import Box
 
 # -- a Markov chain ------------------------------------------------------------------
@@ -67,6 +68,53 @@ def test_the_passage_time_of_a_chain_is_that_of_linear_algebra(chain):
     matrix = transition_matrix(states, runs, target)
     truth = np.linalg.solve(np.eye(6) - matrix[np.ix_(outside, outside)], np.ones(6))
     np.testing.assert_allclose(found[outside], truth, rtol=1e-10)
+
+
+def test_the_flux_of_a_chain_is_that_of_linear_algebra(chain):
+    states, runs = chain
+    source, target = [0, 3], [5]
+    # Steps both ways, so that the chain that was seen is reversible: every run, and backwards after it.
+    states, runs = np.concatenate([states, states[::-1]]), np.concatenate([runs, 5 - runs[::-1]])
+    sums = sums_of(states, runs, 1, source + target, target, piece=700)
+    b = sums.solve(sums.arrivals, 0.0)
+    counts = np.zeros((8, 8))
+    pairs = np.flatnonzero(runs[1:] == runs[:-1])
+    np.add.at(counts, (states[pairs], states[pairs + 1]), 1)
+    chance = np.where(np.isin(np.arange(8), target), 1.0, np.where(np.isin(np.arange(8), source), 0.0, b))
+    leaving = (counts[source] @ chance).sum() / counts.sum()
+    assert sums.flux(b) == pytest.approx(leaving, rel=1e-10)
+    arriving = (counts[target] @ (1 - chance)).sum() / counts.sum()
+    assert leaving == pytest.approx(arriving, rel=1e-10)  # which is what makes it a chain to test with
+    assert sums.mean_committor(b) == pytest.approx(chance[states].mean(), rel=1e-10)
+
+
+def test_a_passage_time_has_no_flux(chain):
+    states = chain[0]
+    pairs = StoppedPairs(1, 1)
+    pairs.add(np.eye(8)[states], states == 5, states == 5, None, begins_run=True)
+    sums = total(list(pairs.blocks))
+    assert np.isnan(sums.flux(np.zeros(8)))
+
+
+def test_the_committor_of_the_walk_is_that_of_a_plain_loop():
+    matrix = np.array([[0.5, 0.5, 0, 0], [0.2, 0.4, 0.4, 0], [0, 0.3, 0.3, 0.4], [0, 0, 0.5, 0.5]])
+    ends = np.array([True, False, False, False]), np.array([False, False, False, True])
+    found, q = chain_committor(matrix, *ends), ends[1].astype(float)
+    for _ in range(500):
+        q = np.where(ends[0] | ends[1], q, matrix @ q)
+    np.testing.assert_allclose(found, q, atol=1e-12)
+
+
+def test_the_walk_forgets_where_points_are_dense():
+    # With α = ½ the same landscape sampled at another temperature of the sample weights the landmarks' density out.
+    rng = np.random.default_rng(0)
+    points = rng.uniform(-1, 1, size=(3000, 1))
+    model = LandmarkDiffusionMap(n_components=2, epsilon=0.01, n_landmarks=100).fit(points)
+    q = model.committor(points, source=points[:, 0] < -0.8, target=points[:, 0] > 0.8)
+    x = np.linspace(-0.7, 0.7, 15)
+    np.testing.assert_allclose(q.transform(x[:, None])[:, 0], (x + 0.8) / 1.6, atol=0.05)
+    assert "alpha = 1/2" in repr(q)
+    assert not hasattr(q, "rate_")
 
 
 @pytest.mark.parametrize("lag", [1, 3, 40])
@@ -141,6 +189,37 @@ def test_the_committor_of_mueller_brown(brown, brown_committor):
     assert rms(found, truth, brown.density) < 0.02
 
 
+def test_the_committor_of_the_walk_alone(brown, brown_map, brown_runs):
+    points = brown_runs.points
+    truth = brown.committor(IN_A(brown.grid), IN_B(brown.grid))
+    by_frames = brown_map.committor(points, source=IN_A(points), target=IN_B(points))
+    assert rms(by_frames.transform(brown.grid)[:, 0], truth, brown.density) < 0.06
+
+
+def test_rates_of_mueller_brown(brown):
+    runs = brown.simulate(300, 200, 5e-4, 1e-4, seed=3)
+    points = runs.points
+    model = LandmarkDiffusionMap(n_components=3, epsilon=0.03, n_landmarks=200).fit(points)
+    found = model.committor(points, source=IN_A(points), target=IN_B(points), lag=1, runs=runs.runs)
+    q, density, generator = (
+        brown.committor(IN_A(brown.grid), IN_B(brown.grid)),
+        brown.density,
+        brown.generator.tocoo(),
+    )
+    far = generator.row != generator.col
+    one, other, rate = generator.row[far], generator.col[far], generator.data[far]
+    flux = 0.5 * (density[one] * rate * (q[one] - q[other]) ** 2).sum()
+    truths = {"flux": flux, "rate": flux / ((1 - q) @ density), "back_rate": flux / (q @ density)}
+    facts = found.record_.facts
+    for name, truth in truths.items():
+        low, high = np.array(facts[f"{name}_interval"]) / 5e-4
+        assert low < truth < high
+        assert facts[name] / 5e-4 == pytest.approx(truth, rel=0.5)
+    assert found.rate_ == facts["rate"]
+    assert found.flux_interval_.tolist() == facts["flux_interval"]
+    assert any("rate from source to target" in line for line in found.record_.lines)
+
+
 def test_a_committor_stays_between_0_and_1(brown, brown_committor):
     everywhere = np.random.default_rng(0).uniform(-5, 5, size=(2000, 2))
     for points in (brown.grid, everywhere):
@@ -186,6 +265,8 @@ def test_a_double_well_whose_coordinates_diffuse_unequally():
     alike = double_well((1.0, 1.0)).committor(*sets)
     assert rms(alike, truth, well.density) > 0.05
     assert rms(found.transform(well.grid)[:, 0], truth, well.density) < 0.03
+    walk = model.committor(points, source=along(points) < -1.1, target=along(points) > 1.1)
+    assert rms(walk.transform(well.grid)[:, 0], truth, well.density) > 0.05
 
 
 # -- sets, and faults ------------------------------------------------------------------

@@ -209,7 +209,7 @@ def test_a_closed_outline_is_the_same_polygon():
         ),
         ({"kind": "box", "psi2": 3}, "a pair"),
         ({"kind": "box", "psi1": [0, 1]}, "called psi2, psi3, ..., got 'psi1'"),
-        ({"kind": "box", "radius": [0, 1]}, "got 'radius'"),
+        ({"kind": "box", "far out": [0, 1]}, "got 'far out'"),
         ({"kind": "box", "psi2": [0, 1], "margin": -0.1}, "margin must be 0 or more, got -0.1"),
         ({"kind": "box", "psi2": [0, 1], "margin": "wide"}, "margin must be a finite number, got 'wide'"),
         ({"kind": "ball", "centre": {"psi2": 0}}, "a ball needs radius"),
@@ -252,7 +252,8 @@ vertices = [[0, 0], [1, 0], [0, 1]]
 
 
 def model_of(k: int) -> SimpleNamespace:
-    return SimpleNamespace(n_components_=k, eigenvalues_=np.linspace(0.9, 0.5, k))
+    names = [f"psi{number}" for number in range(2, k + 2)]
+    return SimpleNamespace(n_components_=k, coordinate_names_=names, eigenvalues_=np.linspace(0.9, 0.5, k))
 
 
 def test_toml_and_json_files_hold_the_same(tmp_path):

@@ -58,8 +58,8 @@ class FramePicks:
         picks = picked(source.files, np.concatenate(files), np.concatenate(numbers))
         if not len(picks.numbers):
             ranges = ", ".join(
-                f"psi{place} from {min(column):.4g} to {max(column):.4g}"
-                for place, column in enumerate(np.transpose(ends), 2)
+                f"{name} from {min(column):.4g} to {max(column):.4g}"
+                for name, column in zip(model.coordinate_names_, np.transpose(ends), strict=True)
             )
             raise InvalidInputError(
                 f"none of the {count:,} frames of {source.describe()} lies in {region!r}; they have {ranges}"

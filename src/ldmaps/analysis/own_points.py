@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.analysis.observables import UNITS
-from ldmaps.embedded_rows import coordinate_names
 from ldmaps.errors import InvalidInputError
 from ldmaps.fit.fitted_map import thinned_rows
 from ldmaps.inputs.formats import format_of, suffixes
@@ -190,8 +189,8 @@ def _as_numbers(name: str, values: ArrayLike, n: int) -> NDArray[np.float64]:
 
 
 def read_table(path: str, model: Any) -> dict[str, Any]:
-    """Return a table as arguments of ``write_report``: points where it has psi2, psi3, …, colours where not."""
-    columns, names = _read(path), coordinate_names(model.n_components_)
+    """Return a table as arguments of ``write_report``: points where it has the coordinates, colours where not."""
+    columns, names = _read(path), model.coordinate_names_
     missing = [name for name in names if name not in columns]
     if missing == names:
         return {"columns": _coloured(path, columns, model)}
@@ -234,11 +233,17 @@ def _check_same_map(path: str, arguments: dict[str, Any], model: Any) -> None:
     mean = np.average(psi2, weights=model.multiplicities_)
     spread = np.average((psi2 - mean) ** 2, weights=model.multiplicities_)
     if off > MAX_DEVIATION * spread:
+        name = model.coordinate_names_[0]
         raise InvalidInputError(
-            f"the rows of {path} belong to another map: the psi2 of the rows nearest to landmarks differs from the "
-            f"landmarks' by {np.sqrt(off):.3g}, where psi2 of the whole map varies by {np.sqrt(spread):.3g}; write the "
-            "table with ldmaps embed and this map"
+            f"the rows of {path} belong to another map: the {name} of the rows nearest to landmarks differs from the "
+            f"landmarks' by {np.sqrt(off):.3g}, where {name} of the whole map varies by {np.sqrt(spread):.3g}; write "
+            "the table with ldmaps embed and this map"
         )
+
+
+def _sought(model: Any) -> str:
+    names = model.coordinate_names_
+    return ", ".join(names) if model.map_.record is not None else "psi2, psi3, ..."
 
 
 def _is_empty(values: NDArray[Any]) -> bool:
@@ -251,13 +256,13 @@ def _coloured(path: str, columns: dict[str, NDArray[Any]], model: Any) -> dict[s
     n_rows = len(next(iter(columns.values())))
     if not hasattr(model, "embedding_"):
         raise InvalidInputError(
-            f"{path} has no columns psi2, psi3, ... and the model file holds no training points to colour; "
+            f"{path} has no columns {_sought(model)} and the model file holds no training points to colour; "
             "give it the output of ldmaps embed"
         )
     n_points = len(model.embedding_)
     if n_rows != n_points:
         raise InvalidInputError(
-            f"{path} has no columns psi2, psi3, ..., so it should have a row for each of the map's {n_points} "
+            f"{path} has no columns {_sought(model)}, so it should have a row for each of the map's {n_points} "
             f"training points, but it has {n_rows}"
         )
     return {name: values for name, values in columns.items() if name not in ("file", "frame")}

@@ -97,9 +97,15 @@ class MapPlots:
         """
         model = self._model
         check_is_fitted(model, "embedder_")
+        record = model.map_.record
+        if not hasattr(model, "spectrum_"):
+            raise InvalidInputError(
+                f"a {record.kind} has no spectrum; draw the spectrum of the map that it was learned on"
+            )
         values, k = np.asarray(model.spectrum_), model.n_components_
         kept = np.isin(np.arange(len(values)), places_in_spectrum(model.eigenvalues_, values))
-        numbers = np.arange(len(values)) + 2
+        first = 2 if record is None else 1  # ψ₁ is left out
+        numbers = np.arange(len(values)) + first
         ax = self._axes(ax)
         ax.plot(numbers, values, "-", color=_GREY, linewidth=0.8, zorder=1)
         sampling = getattr(model, "sampling_", None)
@@ -111,9 +117,49 @@ class MapPlots:
             ax.plot(numbers[~kept], values[~kept], "o", color=_BLUE, fillstyle="none", label="left out")
             ax.legend()
         if len(values) > k and kept[:k].all():
-            ax.axvline(k + 1.5, color=_ORANGE, linestyle="--", linewidth=1.0)
+            ax.axvline(k + first - 0.5, color=_ORANGE, linestyle="--", linewidth=1.0)
         ax.xaxis.get_major_locator().set_params(integer=True)
+        if record is not None:
+            return _labelled(
+                ax, "mode", f"autocorrelation at lag {record.facts['lag']:g} {record.facts['unit']}"
+            )
         return _labelled(ax, "index l", "eigenvalue λ")
+
+    def timescales(self, *, ax: Any = None) -> Any:
+        """Draw the implied time scales of slow modes against the lag, with 95 % intervals.
+
+        They should not depend on the lag. Time scales in the grey part are shorter than the lag: nothing is known of
+        them.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        """
+        record = getattr(getattr(self._model, "map_", None), "record", None)
+        if record is None or record.kind != "slow modes":
+            raise InvalidInputError(
+                "implied time scales are known for slow modes; learn them with model.slow_modes or ldmaps kinetics"
+            )
+        facts = {
+            name: np.array(record.facts[name], dtype=np.float64)
+            for name in ("lags", "implied", "implied_low", "implied_high")
+        }
+        ax, lags = self._axes(ax), facts["lags"]
+        for place, name in enumerate(record.names):
+            times, low, high = (facts[key][:, place] for key in ("implied", "implied_low", "implied_high"))
+            known = np.isfinite(times)
+            bars = np.nan_to_num(np.stack([times - low, high - times]))[:, known]
+            ax.errorbar(lags[known], times[known], bars, marker="o", markersize=4, capsize=3, label=name)
+        ax.set_yscale("log")
+        bottom = 0.8 * min(float(lags[0]), ax.get_ylim()[0])
+        across = np.linspace(0.0, 1.1 * float(lags[-1]), 100)
+        ax.fill_between(across, bottom, np.maximum(across, bottom), color=_GREY, alpha=0.25, linewidth=0)
+        ax.set_xlim(0.0, 1.1 * float(lags[-1]))
+        ax.set_ylim(bottom=bottom)
+        ax.legend()
+        unit = record.facts["unit"]
+        return _labelled(ax, f"lag ({unit})", f"implied time scale ({unit}), 95 % intervals", linear="x")
 
     def free_energy(
         self,
@@ -220,10 +266,10 @@ def import_pyplot() -> Any:
     return pyplot
 
 
-def _labelled(ax: Any, x: str, y: str) -> Any:
+def _labelled(ax: Any, x: str, y: str, linear: str = "xy") -> Any:
     """Name the axes; of small numbers, the ticks share a power of ten, so that they do not collide."""
     ax.set_xlabel(x)
     ax.set_ylabel(y)
-    for axis in (ax.xaxis, ax.yaxis):
+    for axis in (ax.xaxis, ax.yaxis) if linear == "xy" else (ax.xaxis,):
         axis.get_major_formatter().set_powerlimits((-2, 4))
     return ax

@@ -25,6 +25,7 @@ COMMANDS = {
     "plot": "draw a map as PNG, SVG or PDF",
     "basins": "find metastable basins, their populations and dwell times",
     "correlate": "correlate map coordinates with observables (Rg, RMSD, your columns)",
+    "kinetics": "learn slow modes, a committor, a passage time or an observable",
     "frames": "write the frames of a part of the map",
     "stream": "project records onto a map as they arrive",
     "watch": "project records onto a map as they arrive, and show them on a live page",

@@ -44,7 +44,6 @@ def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     from ldmaps.analysis import correlations
     from ldmaps.analysis.own_points import PointsOfMap
-    from ldmaps.embedded_rows import coordinate_names
 
     if arguments.inputs and arguments.data is not None:
         raise InvalidInputError("give trajectories or --data, not both")
@@ -58,7 +57,7 @@ def run(arguments: argparse.Namespace) -> None:
             "there is nothing to correlate with: name a trajectory, or a table with columns of numbers with --data"
         )
     found = correlations(points.coordinates, columns)
-    names = coordinate_names(model.n_components_)
+    names = model.coordinate_names_
     if arguments.json:
         values = {name: [None if one != one else float(one) for one in row] for name, row in found.items()}
         write_json({"coordinates": names, "points": len(points.coordinates), "spearman": values})
@@ -75,7 +74,6 @@ def _measured(arguments: argparse.Namespace, model: Any) -> Any:
     """Place frames on the map and measure them; write the rows if asked."""
     from ldmaps.analysis.observables import shape_of_frames
     from ldmaps.analysis.own_points import PointsOfMap
-    from ldmaps.embedded_rows import coordinate_names
     from ldmaps.files import written_whole
     from ldmaps.inputs import FrameSource, open_files
     from ldmaps.inputs.formats import format_of
@@ -96,7 +94,7 @@ def _measured(arguments: argparse.Namespace, model: Any) -> Any:
         psi = model.transform(frames.frames)
     shapes = shape_of_frames(frames.frames, source.atoms, reference)
     if arguments.output is not None:
-        columns = dict(zip(coordinate_names(psi.shape[1]), psi.T, strict=True)) | shapes
+        columns = dict(zip(model.coordinate_names_, psi.T, strict=True)) | shapes
         table: dict[str, Any] = {
             "file": (source.files, [0] * len(psi) if frames.files is None else frames.files),
             "frame": (WHOLE, frames.numbers),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ldmaps.inputs import FrameSource
     from ldmaps.regions import Region
 
-SHOWN = "output along box region basin picks landmarks representatives regions atoms top force"
+SHOWN = "output along box region basin committor picks landmarks representatives regions top force"
 EPILOG = """\
 examples:
   ldmaps frames map.ldm run.xtc -t top.pdb --basin 2 -o basin2.dcd
@@ -22,6 +22,7 @@ examples:
   ldmaps frames map.ldm run.xtc -t top.pdb --picks picks.csv -o picks.pdb
   ldmaps frames map.ldm run.xtc -t top.pdb --representatives -o basins.pdb
   ldmaps frames map.ldm run.xtc -t top.pdb --along psi2 -n 40 -o movie.xtc
+  ldmaps frames q.ldm run.xtc -t top.pdb --committor 0.45..0.55 -o ts.xtc
   ldmaps frames map.ldm --landmarks -o landmarks.pdb
                           without a trajectory: the map's own atoms, superposed
 
@@ -47,14 +48,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         --box BOX            those within bounds; a bound may be left open
         --region NAME        those in a region of --regions
         --basin NUMBER|NAME  those in a learned basin; 1 has the most points
+        --committor LOW..HIGH  those with a committor in this range, on a map that ldmaps kinetics wrote: 0.45..0.55 is
+                             the transition state ensemble
         --picks TABLE        rows with columns frame and file, as ldmaps embed writes
         --landmarks N,N,...?  the frames that are landmarks: all, or some by their numbers from 0
         --along COORDINATE   frames in order along psi2, slow1, q, ...: one per interval, each near its neighbours
         --representatives    one landmark per basin, or per region of --regions: the one in its middle
     """
     group = parser.add_argument_group("which frames").add_mutually_exclusive_group(required=True)
-    box = {"metavar": "psi2=LOW:HIGH,...", "type": bounds}
-    options.add(group, table, box=box, landmarks={"const": "all"})
+    box = {"metavar": "psi2=LOW:HIGH,...", "type": options.bounds}
+    options.add(group, table, box=box, landmarks={"const": "all"}, committor=_range)
     table = f"""
         --regions FILE  regions file for --region and --representatives
         --n-basins N    how many basins to look for
@@ -70,21 +73,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     options.add_common(parser)
 
 
-def bounds(text: str) -> dict[str, tuple[float | None, float | None]]:
-    """Read the bounds of a box: "psi2=0.01:,psi3=-1:1"."""
-    box = {}
-    for part in options.names(text):
-        name, equals, interval = part.partition("=")
-        low, colon, high = interval.partition(":")
-        try:
-            if not equals or not colon:
-                raise ValueError
-            box[name.strip()] = (float(low) if low.strip() else None, float(high) if high.strip() else None)
-        except ValueError:
-            raise argparse.ArgumentTypeError(
-                f"bounds such as psi2=-0.1:0.2,psi3=0.05: are needed, got {part!r}"
-            ) from None
-    return box
+def _range(text: str) -> tuple[float, float]:
+    """Read a range: "0.45..0.55"."""
+    try:
+        low, high = map(float, text.split(".."))
+    except ValueError:
+        low, high = 0.0, 0.0
+    if not low < high:
+        raise argparse.ArgumentTypeError(f"a range such as 0.45..0.55 is needed, got {text!r}")
+    return low, high
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -252,11 +249,27 @@ def _regions(arguments: argparse.Namespace, model: Any) -> dict[str, Region]:
     return dict(find_basins(model, arguments.n_basins, enter=arguments.enter).regions)
 
 
+def _between(model: Any, committor: tuple[float, float]) -> Region:
+    """Return where a committor has values in a range."""
+    from ldmaps.regions import Box
+
+    record = model.map_.record
+    if record is None or record.kind != "committor":
+        found = "eigenvectors" if record is None else record.kind
+        raise InvalidInputError(
+            f"--committor needs the map of a committor, and this one is of {found}; write one with ldmaps kinetics "
+            "--learn committor"
+        )
+    return Box({record.names[0]: committor})
+
+
 def _region(arguments: argparse.Namespace, model: Any) -> Region:
     from ldmaps.regions import Box
 
     if arguments.box is not None:
         return Box(arguments.box)
+    if arguments.committor is not None:
+        return _between(model, arguments.committor)
     if arguments.region is not None and arguments.regions is None:
         raise InvalidInputError(
             f"--region {arguments.region} is of a regions file; name it with --regions FILE"

@@ -57,9 +57,15 @@ def facts_of(path: str) -> dict[str, Any]:
     except InvalidInputError:  # a Python function is its metric: there is a header only
         return facts
     calibration = model.embedder_.calibration
+    if model.map_.record is not None:
+        facts["coordinates"], facts["function"] = (
+            ", ".join(model.map_.record.names),
+            [*model.map_.record.lines],
+        )
+    for name in ("eigenvalues", "spectrum"):  # a committor has none
+        if hasattr(model, f"{name}_"):
+            facts[name] = [float(value) for value in getattr(model, f"{name}_")]
     facts |= {
-        "eigenvalues": [float(value) for value in model.eigenvalues_],
-        "spectrum": [float(value) for value in model.spectrum_],
         "total_weight": float(model.multiplicities_.sum()),
         "has_embedding": hasattr(model, "embedding_"),
         "alarms": "not calibrated" if calibration is None else str(calibration),
@@ -95,7 +101,8 @@ def as_text(path: str, facts: dict[str, Any]) -> str:
         ("epsilon", f"{facts['epsilon']:.6g}{squared} ({facts['bandwidth']['rule']})"),
         ("landmarks", f"{facts['n_landmarks']:,}{_chosen_by(settings.get('landmarks'))}"),
         ("points", "total_weight" in facts and f"{facts['total_weight']:,.10g} (sum of multiplicities)"),
-        ("coordinates", f"{k} (psi2 to psi{k + 1})"),
+        ("coordinates", f"{k} ({facts.get('coordinates') or _psi(k)})"),
+        ("function", facts.get("function")),
         ("spectrum", "spectrum" in facts and _spectrum(facts["eigenvalues"], facts["spectrum"])),
         ("sampling", (facts.get("sampling") or {}).get("lines")),
         ("alarms", facts.get("alarms")),
@@ -113,6 +120,10 @@ def as_text(path: str, facts: dict[str, Any]) -> str:
         for name, values in rows
         for place, value in enumerate([values] if isinstance(values, str) else values or [])
     )
+
+
+def _psi(k: int) -> str:
+    return f"psi2 to psi{k + 1}"
 
 
 def _some(names: Sequence[str], most: int, others: str = ", ...") -> list[str]:

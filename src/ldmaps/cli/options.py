@@ -135,6 +135,8 @@ ROWS = """
     --missing drop|error  whether a missing value drops its row or is an error ({})
     --step S              take every S-th window of rows (1, or as the model was fitted)
 """
+#: What pictures may be.
+PICTURES = (".png", ".svg", ".pdf")
 #: Where the core of a basin begins.
 ENTER = "--enter CHI=0.7  membership from which a frame is in a basin's core, 0.5 to 1"
 
@@ -224,6 +226,23 @@ def size(text: str) -> int:
 def names(text: str) -> list[str]:
     """Read names that commas separate."""
     return [name.strip() for name in text.split(",")]
+
+
+def bounds(text: str) -> dict[str, tuple[float | None, float | None]]:
+    """Read the bounds of a box: "psi2=0.01:,psi3=-1:1"."""
+    box = {}
+    for part in names(text):
+        name, equals, interval = part.partition("=")
+        low, colon, high = interval.partition(":")
+        try:
+            if not equals or not colon:
+                raise ValueError
+            box[name.strip()] = (float(low) if low.strip() else None, float(high) if high.strip() else None)
+        except ValueError:
+            raise argparse.ArgumentTypeError(
+                f"bounds such as psi2=-0.1:0.2,psi3=0.05: are needed, got {part!r}"
+            ) from None
+    return box
 
 
 #: What values are that have these names, and the values of these options.

@@ -11,7 +11,6 @@ from ldmaps.errors import InvalidInputError
 
 #: What two methods of ``model.plot`` may be called as well.
 _SHORT = {"map": "embedding", "energy": "free_energy"}
-PICTURES = (".png", ".svg", ".pdf")
 
 SHOWN = "output kind x y data colour weights no_landmarks title force"
 EPILOG = """\
@@ -31,9 +30,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     table = """
         model MODEL        file that ldmaps fit or model.save wrote
         -o --output FILE!  picture: .png, .svg or .pdf
-        --kind embedding|free_energy|profile|spectrum=embedding  what to draw
-        -x psiN=psi2       coordinate across
-        -y psiN            coordinate upwards (the next one)
+        --kind embedding|free_energy|profile|spectrum|timescales=embedding  what to draw
+        -x NAME            coordinate across, such as psi2 or slow1 (the first)
+        -y NAME            coordinate upwards (the next one)
         --data TABLE       rows of ldmaps embed to draw instead of the map's own points, or columns for these
         --colour --color COLUMN  column of --data to colour the map by
         --weights COLUMN   column of --data with the points' weights
@@ -51,9 +50,11 @@ def run(arguments: argparse.Namespace) -> None:
     from ldmaps.analysis.plot import import_pyplot
     from ldmaps.files import written_whole
 
-    form = next((one for one in PICTURES if arguments.output.lower().endswith(one)), None)
+    form = next((one for one in options.PICTURES if arguments.output.lower().endswith(one)), None)
     if form is None:
-        raise InvalidInputError(f"the picture {arguments.output} must end in one of {', '.join(PICTURES)}")
+        raise InvalidInputError(
+            f"the picture {arguments.output} must end in one of {', '.join(options.PICTURES)}"
+        )
     model = opened_map(arguments)
     import_pyplot()
     import matplotlib
@@ -89,10 +90,10 @@ def _drawn(arguments: argparse.Namespace, model: Any) -> Any:
             raise InvalidInputError(f"{arguments.data} has no column {name!r}; it has {', '.join(columns)}")
         return columns[name]
 
-    x = place_of(arguments.x, model.coordinate_names_)
+    if arguments.kind in ("spectrum", "timescales"):
+        return getattr(model.plot, arguments.kind)()
+    x = 0 if arguments.x is None else place_of(arguments.x, model.coordinate_names_)
     y = x + 1 if arguments.y is None else place_of(arguments.y, model.coordinate_names_)
-    if arguments.kind == "spectrum":
-        return model.plot.spectrum()
     if arguments.kind == "embedding":
         colours = {"colour": named(arguments.colour), "label": arguments.colour}
         return model.plot.embedding(x, y, points=points, landmarks=not arguments.no_landmarks, **colours)

@@ -24,7 +24,7 @@ DONE, FAULTY_INPUT, FAULTY_PROGRAM = 0, 1, 3
 #: Everything was done, but the points hardly belong to the map.
 NOTHING_INSIDE = 5
 #: Options that name files to write; whatever else names a file is read.
-_WRITTEN = frozenset({"output", "table", "events", "quarantine", "outside", "checkpoint", "resume"})
+_WRITTEN = frozenset({"output", "table", "events", "quarantine", "outside", "checkpoint", "resume", "plot"})
 INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143
 
 

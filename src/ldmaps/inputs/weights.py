@@ -38,11 +38,13 @@ class WeightTable:
     kt: float | None = None  # if given, a point weighs exp(value / kt)
 
     @classmethod
-    def read(cls, path: str, column: str | None = None, kt: float | None = None) -> WeightTable:
-        """Read a file."""
+    def read(
+        cls, path: str, column: str | None = None, kt: float | None = None, *, are_weights: bool = True
+    ) -> WeightTable:
+        """Read a file; what are not weights may be any numbers, for :meth:`values_of`."""
         columns = read_columns(path, named=False)
         column = _column(path, columns, column)
-        if kt is None and column.lower().endswith("bias"):
+        if are_weights and kt is None and column.lower().endswith("bias"):
             fault = f"column {column} of {path} holds bias energies by its name, not weights"
             remedy = "; give k_BT in the unit of the energies (", Named("kt", 2.494), " is 300 K in kJ/mol)"
             raise InvalidInputError(fault, *remedy)
@@ -76,6 +78,10 @@ class WeightTable:
             np.concatenate([np.full(len(part), path) for path, part in zip(paths, parts, strict=True)]),
             kt,
         )
+
+    def values_of(self, points: FrameChunk, files: Sequence[str]) -> NDArray[np.float64]:
+        """Return the number of each point of a source as it is, or raise."""
+        return np.asarray(self.values[self._rows(points, files)])
 
     def of(self, points: FrameChunk, files: Sequence[str]) -> NDArray[np.float64]:
         """Return the weight of each point of a source, or raise."""
@@ -173,9 +179,7 @@ def _column(path: str, columns: dict[str, NDArray[Any]], wanted: str | None) -> 
         return numbers[0]
     if "weight" in columns:
         return "weight"
-    raise InvalidInputError(
-        f"{path} has several columns ({', '.join(names)}); name the one with the weights: {path}:COLUMN"
-    )
+    raise InvalidInputError(f"{path} has several columns ({', '.join(names)}); name one: {path}:COLUMN")
 
 
 def _times(path: str, values: NDArray[Any]) -> NDArray[np.float64]:

@@ -13,11 +13,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ldmaps.fit.function_record import FunctionRecord
-from ldmaps.kinetics.galerkin import follow, solve
+from ldmaps.kinetics.galerkin import Solved, follow, solve
 from ldmaps.kinetics.sets import FrameSet
 from ldmaps.kinetics.time_series import TimeSeries
+from ldmaps.kinetics.walk_committor import walk_committor
 from ldmaps.maps.estimator import DiffusionEstimator
 from ldmaps.maps.function_map import FunctionMap
+
+#: Quantities that come with 95 % intervals, as logarithms vary alike above and below.
+_FLOWS = ("flux", "rate", "back_rate")
 
 
 def committor(
@@ -26,7 +30,7 @@ def committor(
     *,
     source: Any,
     target: Any,
-    lag: float,
+    lag: float | None = None,
     name: str = "q",
     runs: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
@@ -42,16 +46,19 @@ def committor(
     source, target : array-like of bool, shape (n,), or Region
         Where processes begin and end: which frames, or a region of the map, such as
         ``find_basins(model).regions["basin 1"]``. They must not overlap.
-    lag : float
+    lag : float, optional
         How long frames are followed, in the unit of times or else in rows. Short lags use the data best; the result
-        should not depend on it.
+        should not depend on it. Without one, for points that are not in the order of time, the committor is that of the
+        random walk over the landmarks (α = ½), which has no rate and no error; ``X`` may be None then, if both sets are
+        regions.
     name : str
         What the coordinate is called.
 
     Returns
     -------
     FunctionMap
-        With one coordinate between 0 and 1.
+        With one coordinate between 0 and 1. ``rate_`` is how often the target is reached while the source was the last
+        set, ``flux_`` how often in all, with 95 % intervals ``rate_interval_`` and ``flux_interval_``.
 
     Examples
     --------
@@ -65,6 +72,8 @@ def committor(
     >>> bool(0.45 < q.transform([[0.0]])[0, 0] < 0.55)
     True
     """
+    if lag is None:
+        return walk_committor(model, X, source, target, name)
     series = TimeSeries(model, X, runs, sample_weight)
     rows = series.in_rows(lag)
     begin, end = FrameSet("source", source, model), FrameSet("target", target, model)
@@ -88,6 +97,7 @@ def committor(
         "target_share": float(np.average(followed.inside["target"], weights=weights)),
         "halfway_share": float(np.average(halfway, weights=weights)),
     }
+    facts |= _rates(solved, series)
     lines = [
         f"committor {name} from source ({100 * facts['source_share']:.3g} % of the {series.item}) to target "  # type: ignore[operator]
         f"({100 * facts['target_share']:.3g} %)",  # type: ignore[operator]
@@ -96,5 +106,43 @@ def committor(
         f"lag {lag:g} {series.unit}; {solved.choice.n_combined} functions combined with ridge {solved.choice.ridge:g}, "
         f"chosen on held-out blocks of time; the map differs from their combination by {solved.misfit:.2g}",
     ]
+    lines[2:2] = _rate_lines(facts, series.unit)
     record = FunctionRecord.of("committor", [name], facts, lines)
     return FunctionMap.learned(model, solved.coefficients[:, None], record)
+
+
+def _rates(solved: Solved, series: TimeSeries) -> dict[str, Any]:
+    """Return the reactive flux and the rates both ways, per unit of time, with 95 % intervals."""
+    per_unit = 1.0 / series.in_units(1.0)
+
+    flux = np.array([sums.flux(combination) * per_unit for sums, combination in solved.combinations])
+    share = np.array([sums.mean_committor(combination) for sums, combination in solved.combinations])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        flows = np.stack([flux, flux / (1.0 - share), flux / share], axis=1)
+        flows[~(np.isfinite(flows) & (flows > 0))] = np.nan  # no transition was seen
+        logs = np.log(flows[1:])
+    spread = np.full(len(_FLOWS), np.nan)
+    if np.isfinite(logs).any():
+        spread = np.exp(solved.resamples.width * solved.resamples.errors(logs))
+    found = flows[0].tolist()
+    facts: dict[str, Any] = dict(zip(_FLOWS, found, strict=True))
+    for name, value, factor in zip(_FLOWS, found, spread, strict=True):
+        facts[f"{name}_interval"] = [value / factor, value * factor]
+    return facts
+
+
+def _rate_lines(facts: dict[str, Any], unit: str) -> list[str]:
+    def told(name: str) -> str:
+        if not np.isfinite(facts[name]):
+            return "unknown: no transition was seen"
+        low, high = facts[f"{name}_interval"]
+        return f"{facts[name]:.3g} per {_one(unit)} (95 % interval {low:.3g} to {high:.3g})"
+
+    return [
+        f"rate from source to target {told('rate')}, back {told('back_rate')}",
+        f"reactive flux {told('flux')}: transitions one way",
+    ]
+
+
+def _one(unit: str) -> str:
+    return {"rows": "row", "frames": "frame"}.get(unit, unit)

@@ -72,7 +72,7 @@ def follow(
         found = evaluate(modes, stretch.points, model.n_threads)
         masks = {one.name: one.holds(stretch.rows, found.coordinates, found.coverage) for one in every}
         if len(every) == 2:
-            check_apart(*masks.values())
+            check_apart(masks[every[0].name], masks[every[1].name])
         stopped = np.logical_or.reduce([masks[one.name] for one in stops])
         pairs.add(
             found.functions, stopped, masks[target.name], stretch.weights, begins_run=stretch.begins_run
@@ -139,6 +139,7 @@ class Solved:
     resampled: _Array  # (resamples, n): the same function from blocks that were drawn again
     resamples: Resamples
     misfit: float  # root mean square of w·B minus the values, over the frames
+    combinations: list[tuple[StoppedSums, _Array]]  # sums and b: of all frames, and then of each resample
 
 
 def solve(
@@ -158,9 +159,11 @@ def solve(
         combination = sums.solve(wanted(sums), choice.ridge)
         return combination, np.where(between, np.clip(functions @ combination, *bounds), at_sets)
 
-    combination, values = of(total(blocks))
+    every = total(blocks)
+    combination, values = of(every)
     resamples = Resamples.of(blocks)
-    again = [of(total(blocks, counts)) for counts in resamples.counts]
+    drawn = [total(blocks, counts) for counts in resamples.counts]
+    again = [of(sums) for sums in drawn]
     at_landmarks = np.array([followed.modes.coefficients(one[:, None])[:, 0] for one, _ in again])
     start = np.clip(followed.modes.coefficients(combination[:, None])[:, 0], *bounds)
     coefficients = bounded_fit(followed.coefficients, values, followed.weights, start, *bounds)
@@ -173,4 +176,5 @@ def solve(
         np.array([value for _, value in again]),
         resamples,
         float(np.sqrt(misfit)),
+        [(every, combination), *zip(drawn, (one for one, _ in again), strict=True)],
     )

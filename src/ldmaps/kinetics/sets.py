@@ -41,6 +41,11 @@ class FrameSet:
             )
         self._mask = mask
 
+    @property
+    def is_region(self) -> bool:
+        """Whether it is a region of the map, and not a list of frames."""
+        return self._region is not None
+
     def holds(self, rows: slice, coordinates: NDArray[Any], coverage: Coverage) -> _Mask:
         """Return which of consecutive frames are in the set."""
         if self._region is not None:
@@ -60,10 +65,10 @@ class FrameSet:
             )
 
 
-def check_apart(source: _Mask, target: _Mask) -> None:
+def check_apart(source: _Mask, target: _Mask, item: str = "frames") -> None:
     """Raise where a frame is in both sets."""
     if (source & target).any():
         raise InvalidInputError(
-            f"source and target share {int((source & target).sum())} of {len(source)} frames; choose sets that do not "
+            f"source and target share {int((source & target).sum())} of {len(source)} {item}; choose sets that do not "
             "overlap"
         )

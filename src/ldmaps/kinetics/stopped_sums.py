@@ -7,6 +7,14 @@ first frame of the set that comes before that, at s(t) = min(t + τ, first entry
 
 over t in D whose run lasts until t + τ. K b = −r gives the chance to stop in B, K b = −d the mean time until the stop
 (dynamical Galerkin approximation: Thiede, Giannakis, Dinner & Weare 2019). They add up over files, chunks and blocks.
+
+What flows from one set to the other, per frame, is the Dirichlet form of the committor q = 1_B + g·b, g = 1_D f, over
+consecutive frames,
+
+    F = ½ ⟨(q(x_{t+1}) − q(x_t))²⟩ = Σ_{i in A} π_i Σ_j P_ij q_j        for a reversible chain of frames,
+
+least at the true q, so that an error of q counts twice over. Rates are F/⟨1 − q⟩ and F/⟨q⟩ (transition path theory:
+E & Vanden-Eijnden 2006).
 """
 
 from __future__ import annotations
@@ -37,8 +45,16 @@ class StoppedSums:
     gram: _Array  # (n, n): G
     #: how often a run comes to B, and to the other set, if it was not there when it was last in a set; a run that
     #: begins between them has come to the first that it reaches
-    n_arrivals: int = 0
-    n_returns: int = 0
+    n_arrivals: int
+    n_returns: int
+    # Of pairs of consecutive frames, and of all frames: with Δg and Δ1_B from the first to the second,
+    steps: _Array  # (n, n): Σ v Δg Δgᵀ
+    crossings: _Array  # (n,): Σ v Δ1_B Δg
+    jumps: float  # Σ v (Δ1_B)²
+    pairs: float  # Σ v over pairs
+    present: _Array  # (n,): Σ v g over frames
+    in_target: float  # Σ v 1_B
+    frames: float  # Σ v
 
     def plus(self, other: StoppedSums) -> StoppedSums:
         """Return the sums over the rows of both."""
@@ -57,6 +73,24 @@ class StoppedSums:
             self.gram[part, part],
             self.n_arrivals,
             self.n_returns,
+            self.steps[part, part],
+            self.crossings[part],
+            self.jumps,
+            self.pairs,
+            self.present[part],
+            self.in_target,
+            self.frames,
+        )
+
+    def flux(self, combination: _Array) -> float:
+        """Return how often, per frame, a run goes from the other set to B, given b of the committor; NaN if unknown."""
+        form = combination @ self.steps @ combination + 2.0 * combination @ self.crossings + self.jumps
+        return float(0.5 * form / self.pairs) if self.pairs > 0 else np.nan
+
+    def mean_committor(self, combination: _Array) -> float:
+        """Return the mean of the committor over all frames: the share of time that B was the last set, in reverse."""
+        return (
+            float((combination @ self.present + self.in_target) / self.frames) if self.frames > 0 else np.nan
         )
 
     def solve(self, wanted: _Array, ridge: float) -> _Array:
@@ -128,6 +162,7 @@ class StoppedPairs:
         seen = arrives[new][stops[new]] if self._n_sets == 2 else arrives[new]
         visited = np.concatenate([self._visited, seen.astype(np.intp)])
         reached, self._visited = visited[1:][np.diff(visited) != 0], visited[-1:]
+        flow = self._flow(functions, stops, arrives, weights, n_new)
         last = n - self.lag
         starts = np.arange(max(last - n_new, 0), max(last, 0))
         starts = starts[~stops[starts]]
@@ -146,4 +181,32 @@ class StoppedPairs:
             weighted.T @ first,
             int((reached == 1).sum()),
             int((reached == 0).sum()),
+            *flow,
+        )
+
+    def _flow(
+        self, functions: _Array, stops: _Mask, arrives: _Mask, weights: _Array, n_new: int
+    ) -> tuple[_Array, _Array, float, float, _Array, float, float]:
+        """Return the sums over consecutive frames, and those over frames, whose last one is one of the new."""
+        size = functions.shape[1]
+        if self._n_sets == 1:  # there is no other set to come from
+            return np.zeros((size, size)), np.zeros(size), 0.0, 0.0, np.zeros(size), 0.0, 0.0
+        new = slice(len(functions) - n_new, None)
+        present = weights[new] @ (functions[new] * ~stops[new, None])
+        rows = slice(max(len(functions) - n_new - 1, 0), None)
+        outside = functions[rows] * ~stops[rows, None]
+        v, moves, jumps = (
+            weights[rows][:-1],
+            np.diff(outside, axis=0),
+            np.diff(arrives[rows].astype(np.float64)),
+        )
+        weighted = moves * v[:, None]
+        return (
+            weighted.T @ moves,
+            jumps @ weighted,
+            float(v @ jumps**2),
+            float(v.sum()),
+            present,
+            float(weights[new] @ arrives[new]),
+            float(weights[new].sum()),
         )

@@ -14,6 +14,7 @@ from ldmaps.errors import InvalidInputError, Named
 from ldmaps.inputs.opening import is_blocked
 from ldmaps.inputs.source import FrameChunk, PointSource
 from ldmaps.maps.estimator import DiffusionEstimator
+from ldmaps.progress import is_shown, stage
 from ldmaps.time_units import time_unit
 
 #: Rows of an array that are embedded at a time.
@@ -114,6 +115,12 @@ class TimeSeries:
         return float(rows) * (1.0 if self.interval is None else self.interval)
 
     def __iter__(self) -> Iterator[Stretch]:
+        known = self._points.n_frames if isinstance(self._points, PointSource) else len(self._points)
+        # Distances tick as they are computed.
+        with stage("embedding", known if is_shown() else None, self.item or "frames"):
+            yield from self._weighed()
+
+    def _weighed(self) -> Iterator[Stretch]:
         row = 0
         for points, begins_run in self._stretches():
             weights = None if self._weights is None else self._weights[row : row + len(points)]

@@ -48,9 +48,8 @@ class WalkModes:
         return np.asarray(combination[0] + self.vectors[:, : used - 1] @ combination[1:])
 
 
-def walk_modes(model: DiffusionEstimator) -> WalkModes:
-    """Return the modes of a fitted map's walk over its landmarks."""
-    embedder = model.embedder_
+def check_landmarks(embedder: Embedder) -> None:
+    """Raise where the walk over the landmarks cannot be solved."""
     n_landmarks = embedder.n_landmarks
     if n_landmarks > MOST_LANDMARKS:
         raise InvalidInputError(
@@ -61,6 +60,13 @@ def walk_modes(model: DiffusionEstimator) -> WalkModes:
         raise InvalidInputError(
             "the map knows no distances between its landmarks (precomputed distances, read from a file); fit it again"
         )
+
+
+def walk_modes(model: DiffusionEstimator) -> WalkModes:
+    """Return the modes of a fitted map's walk over its landmarks."""
+    embedder = model.embedder_
+    n_landmarks = embedder.n_landmarks
+    check_landmarks(embedder)
     walk = Walk(
         metric=embedder.metric,
         points=embedder.landmarks,
@@ -100,8 +106,11 @@ def evaluate(modes: WalkModes, points: NDArray[Any], n_threads: int | None) -> E
     return Evaluated(functions, found[:, n_modes:], modes.embedder.coverage_of(extended))
 
 
-def landmark_weights(embedder: Embedder, points: NDArray[Any], n_threads: int | None) -> NDArray[np.float64]:
+def landmark_weights(
+    embedder: Embedder, points: Any, n_threads: int | None, *, prepared: bool = False
+) -> NDArray[np.float64]:
     """Return w(x), (n, M): what coefficients of a function are multiplied with."""
     identity = np.eye(embedder.n_landmarks, dtype=embedder.coefficients.dtype)
     own = replace(embedder, coefficients=identity)
-    return np.asarray(own.extend(own.prepare(points), n_threads).coordinates, dtype=np.float64)
+    ready = points if prepared else own.prepare(points)
+    return np.asarray(own.extend(ready, n_threads).coordinates, dtype=np.float64)

@@ -60,7 +60,10 @@ class FunctionMap(DiffusionEstimator):
     eigenvalues_ : ndarray
         Of slow modes: autocorrelations at the lag.
     mean_time_, mean_time_interval_, rate_, rate_interval_ : float, ndarray
-        Of a passage time with a source: its mean there and one over it, with 95 % intervals.
+        Of a passage time with a source: its mean there and one over it, with 95 % intervals. Of a committor, ``rate_``
+        is how often the target is reached while the source was the last set.
+    flux_, flux_interval_ : float, ndarray
+        Of a committor: transitions from source to target per unit of time.
     r2_ : float
         Of an observable: the share of its variance that is explained on held-out blocks of frames.
     """
@@ -73,6 +76,8 @@ class FunctionMap(DiffusionEstimator):
     mean_time_interval_ = Fact()
     rate_ = Fact()
     rate_interval_ = Fact()
+    flux_ = Fact()
+    flux_interval_ = Fact()
     r2_ = Fact()
 
     settings = MappingProxyType({})

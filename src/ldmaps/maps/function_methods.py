@@ -46,7 +46,7 @@ class LearnsFunctions(DiffusionEstimator):
         *,
         source: Any,
         target: Any,
-        lag: float,
+        lag: float | None = None,
         name: str = "q",
         runs: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,

@@ -13,7 +13,6 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ldmaps.embedded_rows import coordinate_names
 from ldmaps.errors import AccuracyWarning, InvalidInputError, OutsideDomainWarning
 from ldmaps.files import written_whole
 from ldmaps.openmm.atoms import FrameReporter, number_in_unit
@@ -74,7 +73,7 @@ class BiasLog(FrameReporter):
             folder = str(self.path.parent)
             raise InvalidInputError(f"there is no folder {folder!r} to write the log to; make it first")
         self.bias_groups = _groups(bias)
-        names = coordinate_names(self._model.n_components_)
+        names = self._model.coordinate_names_
         self._header = ["step", "time", *names, "bias_kJ_mol", "distance", "inside"]
         self._continues = self.path.exists()
         if self._continues and not append:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps.embedded_rows import column_of
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage
 
@@ -36,11 +37,15 @@ class Region(ABC):
         Records in a row that must be beyond its margin before it is left; None leaves that to the tracker.
     step : float
         Above 0 where it adapts to drift, as only :class:`~ldmaps.regions.alarm.Alarm` does.
+    coordinates : sequence of str
+        Names of the coordinates that it looks at, such as psi2 or slow1.
     columns : sequence of int
-        Columns of the coordinates that it looks at.
+        Their columns, once they are known: psi2 is the first of a map of eigenvectors; where a function's own name is,
+        such as q, :meth:`check_model` finds out.
     """
 
     kind: ClassVar[str]
+    coordinates: Sequence[str] = ()
     columns: Sequence[int] = ()
     explains: bool = False
     hold: int | None = None
@@ -90,13 +95,38 @@ class Region(ABC):
         model : LandmarkDiffusionMap or DiffusionMap
             The map, fitted.
         """
-        k = int(model.n_components_)
-        for place in self.columns:
-            if place >= k:
+        if not self.coordinates:
+            return
+        names = list(model.coordinate_names_)
+        for name in self.coordinates:
+            if name not in names:
+                known = f"{names[0]} to {names[-1]}" if len(names) > 1 else names[0]
                 raise InvalidInputError(
-                    f"psi{place + 2} is not a coordinate of this map, which has {k} (psi2 to psi{k + 1}); "
+                    f"{name} is not a coordinate of this map, which has {len(names)} ({known}); "
                     "name another one, or fit the map with more components"
                 )
+        places = [names.index(name) for name in self.coordinates]
+        if self.columns and list(self.columns) != places:
+            raise InvalidInputError(
+                f"{self!r} was used on another map, where its coordinates are in other columns; make another region "
+                "for this map"
+            )
+        self.columns = places
+
+    def _look_at(self, names: Sequence[str]) -> None:
+        """Note which coordinates it looks at."""
+        places = [column_of(name) for name in names]
+        self.coordinates = list(names)
+        self.columns = [] if None in places else [place for place in places if place is not None]
+
+    def _columns_of(self, coordinates: NDArray[Any]) -> list[NDArray[np.float64]]:
+        """Return the coordinates that it looks at, in double precision."""
+        if not self.columns:
+            raise InvalidInputError(
+                f"where {', '.join(self.coordinates)} are among the coordinates is known to their map; call "
+                "check_model(model) of the region first"
+            )
+        return [column(coordinates, place) for place in self.columns]
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and other.as_dict() == self.as_dict()

@@ -70,7 +70,7 @@ class Basin(Region):
 
     def check_model(self, model: Any) -> None:
         """Raise when the map is not the one the basin was learned from."""
-        now, then = np.asarray(model.eigenvalues_, dtype=np.float64), self.eigenvalues
+        now, then = np.asarray(getattr(model, "eigenvalues_", ()), dtype=np.float64), self.eigenvalues
         if len(now) != len(then) or not np.allclose(now, then, rtol=1e-6, atol=0):
             raise InvalidInputError(
                 f"the basin was learned from another map, with eigenvalues {_excerpt(then)} where this one "
@@ -156,6 +156,11 @@ def find_basins(
         One per basin, most populated first; "basin 1", "basin 2", … by default.
     """
     high, _ = _thresholds(enter, leave)
+    if not hasattr(model, "eigenvalues_"):
+        raise InvalidInputError(
+            f"basins are found by slow modes, and {', '.join(model.coordinate_names_)} has no time scale; use the map "
+            "that it was learned on, or draw a region with bounds"
+        )
     k = int(model.n_components_)
     if n_basins is not None and not (is_whole_number(n_basins) and 2 <= n_basins <= k + 1):
         raise InvalidInputError(
@@ -203,6 +208,7 @@ def representatives(model: Any, regions: Mapping[str, Region]) -> dict[str, int]
     at_home = Coverage(np.zeros(len(psi)), np.ones(len(psi), dtype=bool), np.arange(len(psi)))
     middles = {}
     for name, region in regions.items():
+        region.check_model(model)
         members = np.flatnonzero(region.masks(psi, at_home)[0])
         if not len(members):
             raise InvalidInputError(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ldmaps.embedded_rows import column_of
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Coverage
-from ldmaps.regions.base import LARGEST, Masks, Region, column, finite, not_negative
+from ldmaps.regions.base import LARGEST, Masks, Region, finite, not_negative
 
 #: Each edge is compared with all others.
 MOST_VERTICES = 10_000
@@ -46,14 +46,13 @@ class Box(Region):
             )
         self.bounds = {name: _interval(name, pair) for name, pair in bounds.items()}
         self.margin = not_negative("margin", margin)
-        self.columns = [column_of(name) for name in self.bounds]
+        self._look_at([*self.bounds])
 
     def masks(self, coordinates: NDArray[Any], coverage: Coverage) -> Masks:
         """See :meth:`Region.masks`."""
         entering = np.ones(len(coordinates), dtype=bool)
         staying = entering.copy()
-        for place, (low, high) in zip(self.columns, self.bounds.values(), strict=True):
-            values = column(coordinates, place)
+        for values, (low, high) in zip(self._columns_of(coordinates), self.bounds.values(), strict=True):
             entering &= (values >= low) & (values <= high)
             staying &= (values >= low - self.margin) & (values <= high + self.margin)
         return entering, staying
@@ -98,13 +97,13 @@ class Ball(Region):
         if self.radius <= 0:
             raise InvalidInputError(f"the radius of a ball must be above 0, got {radius!r}")
         self.margin = not_negative("margin", margin)
-        self.columns = [column_of(name) for name in self.centre]
+        self._look_at([*self.centre])
 
     def masks(self, coordinates: NDArray[Any], coverage: Coverage) -> Masks:
         """See :meth:`Region.masks`."""
         squared = np.zeros(len(coordinates))
-        for place, centre in zip(self.columns, self.centre.values(), strict=True):
-            squared += (column(coordinates, place) - centre) ** 2
+        for values, centre in zip(self._columns_of(coordinates), self.centre.values(), strict=True):
+            squared += (values - centre) ** 2
         return squared <= self.radius**2, squared <= (self.radius + self.margin) ** 2
 
 
@@ -130,13 +129,13 @@ class Polygon(Region):
                 f'a polygon has two different axes, such as ["psi2", "psi3"], got {axes!r}'
             )
         self.axes = (str(axes[0]), str(axes[1]))
-        self.columns = [column_of(name) for name in self.axes]
+        self._look_at(self.axes)
         self.vertices = _simple_polygon(vertices)
         self.margin = not_negative("margin", margin)
 
     def masks(self, coordinates: NDArray[Any], coverage: Coverage) -> Masks:
         """See :meth:`Region.masks`."""
-        x, y = (column(coordinates, place) for place in self.columns)
+        x, y = self._columns_of(coordinates)
         entering, away = _located(self.vertices, x, y)
         return entering, entering | (away <= self.margin)
 

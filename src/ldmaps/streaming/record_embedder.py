@@ -38,12 +38,25 @@ class RecordEmbedder:
                 "fit the map alone with metric=StandardizedEuclidean(), and its file has the scales"
             )
         self.model = model
-        self.tracker = tracker
         self.n_threads = n_threads
         self._embedder: Embedder = model.embedder_
         self._facts = model_facts(model)
         self.windows = Windows.stored(self._facts)
         self.cutter: Cutter | None = None  # of the stream under way
+        record = model.map_.record
+        self._names = None if record is None else record.names
+        self.tracker = tracker
+
+    @property
+    def tracker(self) -> RegionTracker | None:
+        """What follows the stream through regions, which must fit the map."""
+        return self._tracker
+
+    @tracker.setter
+    def tracker(self, tracker: RegionTracker | None) -> None:
+        for region in () if tracker is None else tracker.regions.values():
+            region.check_model(self.model)
+        self._tracker = tracker
 
     def embed(self, records: Records) -> Embedded:
         """Embed consecutive ``records``; those that cannot be join the rejected ones. Only the tracker is changed."""
@@ -63,7 +76,8 @@ class RecordEmbedder:
             placed = self._embedder.place(records.points, self.n_threads)
         coordinates, coverage = placed.coordinates, placed.coverage
         events: tuple[Event, ...] = ()
-        if self.tracker is None:
+        tracker = self._tracker
+        if tracker is None:
             n = len(records)
             regions = _NO_REGION if n == 1 else np.full(n, -1, dtype=np.intp)
         else:
@@ -71,10 +85,8 @@ class RecordEmbedder:
             def explain(row: int) -> tuple[tuple[str, float], ...]:
                 return reasons(self.model, records.points[row], int(coverage.nearest[row]))
 
-            regions, events = self.tracker.update(
-                coordinates, coverage, records.numbers, records.times, explain
-            )
-        return Embedded(records, coordinates, coverage, regions, events)
+            regions, events = tracker.update(coordinates, coverage, records.numbers, records.times, explain)
+        return Embedded(records, coordinates, coverage, regions, events, self._names)
 
     def _cut(self, records: Records, windows: Windows) -> Records:
         """Return the windows that end in some rows."""
@@ -97,7 +109,8 @@ class RecordEmbedder:
     def _nothing(self, records: Records) -> Embedded:
         dtype, nearest = self._embedder.coefficients.dtype, np.empty(0, dtype=np.intp)
         coverage = Coverage(np.empty(0, dtype=dtype), np.empty(0, dtype=bool), nearest)
-        return Embedded(records, np.empty((0, self._embedder.n_components), dtype=dtype), coverage, nearest)
+        nothing = np.empty((0, self._embedder.n_components), dtype=dtype)
+        return Embedded(records, nothing, coverage, nearest, names=self._names)
 
 
 def judged(embedded: Embedded, bad_records: str, missing: str) -> tuple[Embedded, BadRecordError | None]:

@@ -120,6 +120,8 @@ class Embedded:
         Index in the tracker's ``names`` of the region that each record is in, -1 for none.
     events : tuple of Event
         What happened at these records, in order.
+    names : sequence of str or None
+        What the coordinates are called; None for psi2, psi3, ....
     """
 
     records: Records
@@ -127,6 +129,7 @@ class Embedded:
     coverage: Coverage
     regions: NDArray[np.intp]
     events: tuple[Event, ...] = ()
+    names: Sequence[str] | None = None
 
     def __len__(self) -> int:
         return len(self.records.numbers)
@@ -150,4 +153,5 @@ class Embedded:
             Coverage(*parts),
             self.regions[mask],
             tuple(event for event in self.events if event.number in numbers),
+            self.names,
         )

@@ -159,6 +159,8 @@ def map_data(model: Any, regions: Mapping[str, Region], title: str | None = None
     the_map["names"] = the_map["names"][:MAX_COORDINATES]
     the_map["landmarks"]["coordinates"] = the_map["landmarks"]["coordinates"][:MAX_COORDINATES]
     landmarks = np.asarray(model.landmark_embedding_)[rows]
+    for region in regions.values():
+        region.check_model(model)
     covered = Coverage(np.zeros(len(rows)), np.ones(len(rows), dtype=bool), rows)
     the_map["regions"] = [
         {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -160,6 +160,44 @@ def spectrum_chart(
     for kind, rows in (("kept", kept), ("left-out", ~kept)):
         for number, value in zip(numbers[rows].tolist(), values[rows].tolist(), strict=True):
             chart.dot(number, value, kind, f"λ{number} = {value:.5f}")
+    return chart.svg()
+
+
+def timescales_chart(facts: Mapping[str, Any], names: Sequence[str]) -> str:
+    """Draw implied time scales against the lag, with 95 % intervals; below the dashed line nothing can be known."""
+    lags = np.asarray(facts["lags"], dtype=np.float64)
+    times, low, high = (
+        np.log10(np.asarray(facts[name], dtype=np.float64)[:, : len(names)])
+        for name in ("implied", "implied_low", "implied_high")
+    )
+    ends = np.concatenate(
+        [np.ravel(part[np.isfinite(part)]) for part in (times, low, high)] + [np.log10(lags)]
+    )
+    floor, top = float(ends.min()) - 0.1, float(ends.max()) + 0.1
+    described = f"Implied time scales of {', '.join(names)} at lags from {lags[0]:g} to {lags[-1]:g}"
+    chart = Chart(described, (0.0, float(lags[-1]) * 1.08), (floor, top))
+    chart.axes(
+        [(float(lag), f"{lag:.3g}") for lag in lags],
+        nice_ticks(floor, top, 5),
+        f"lag ({facts['unit']})",
+        f"log₁₀ time scale ({facts['unit']})",
+    )
+    across = np.linspace(max(10.0**floor, 1e-300), float(lags[-1]) * 1.08, 40)
+    chart.line(across, np.maximum(np.log10(across), floor), "mark")
+    for name, values, lower, upper in zip(names, times.T, low.T, high.T, strict=True):
+        known = np.isfinite(values)
+        chart.line(lags[known], values[known], "thin")
+        for lag, value, least, most in zip(lags, values, lower, upper, strict=True):
+            if not np.isfinite(value):
+                continue
+            if np.isfinite(least) and np.isfinite(most):
+                chart.span(
+                    float(lag),
+                    float(least),
+                    float(most),
+                    f"{10**least:.3g} to {10**most:.3g} with 95 % confidence",
+                )
+            chart.dot(float(lag), float(value), "kept", f"{name} at lag {lag:g}: {10**value:.3g}", radius=3.0)
     return chart.svg()
 
 

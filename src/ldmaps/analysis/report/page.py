@@ -17,7 +17,7 @@ from scipy.interpolate import PchipInterpolator
 
 from ldmaps._version import __version__
 from ldmaps.analysis.report.contents import CRISP, Contents, gather
-from ldmaps.analysis.report.sections import cards, coordinate_name, facts, subtitle, summary
+from ldmaps.analysis.report.sections import cards, display_names, facts, subtitle, summary
 from ldmaps.files import written_whole
 from ldmaps.fit.fitted_map import MAX_RECORDED
 
@@ -152,13 +152,13 @@ def payload(contents: Contents) -> dict[str, Any]:
     model, points, shown = contents.model, contents.points, contents.landmarks
     rows = shown.numbers
     landmarks = np.asarray(model.landmark_embedding_, dtype=np.float32)[rows]
-    k = model.n_components_
     place = np.full(len(model.multiplicities_), -1, dtype=np.int64)  # 2³² − 1 to the script
     place[rows] = np.arange(len(rows))
     belongs = None if points.nearest is None else place[points.nearest.astype(np.intp)]
     return {
         "n": len(points.coordinates),
-        "names": [coordinate_name(index) for index in range(k)],
+        "names": display_names(model),
+        "keys": list(model.coordinate_names_),
         "coordinates": [packed(column) for column in points.coordinates.T],
         "fields": [
             {**entry._asdict(), "values": packed(entry.values), "texts": list(entry.texts)}

@@ -40,6 +40,13 @@ def coordinate_name(index: int) -> str:
     return "ψ" + str(index + 2).translate(_SUBSCRIPT)
 
 
+def display_names(model: Any) -> list[str]:
+    """Return what a map's coordinates are called on the page: ψ₂, ψ₃, ..., or the names of functions."""
+    if model.map_.record is not None:
+        return list(model.map_.record.names)
+    return [coordinate_name(index) for index in range(model.n_components_)]
+
+
 def _percent(share: float) -> str:
     """Write a share; only all is 100 %."""
     return "100 %" if share == 1 else f"{min(99.99, 100 * share):.4g} %"
@@ -55,6 +62,8 @@ def _is_exact(model: Any) -> bool:
 
 
 def _estimator_name(model: Any) -> str:
+    if model.map_.record is not None:
+        return f"{model.map_.record.kind.capitalize()} on a diffusion map"
     return "Exact diffusion map" if _is_exact(model) else "Landmark diffusion map"
 
 
@@ -124,19 +133,17 @@ def _card(heading: str, body: str, caption: str = "", *, wide: bool = False) -> 
 def cards(contents: Contents) -> str:
     """Return the cards with small charts."""
     model = contents.model
-    k, sampling = model.n_components_, getattr(model, "sampling_", None)
-    places = places_in_spectrum(model.eigenvalues_, model.spectrum_)
-    # Of the coordinates first; the chart has them in the order of eigenvalues.
-    intervals = () if sampling is None else sampling.intervals[np.argsort(-sampling.eigenvalues)]
-    chart = charts.spectrum_chart(model.spectrum_, places, intervals)
-    text = f"Non-trivial eigenvalues, filled where kept: {why_kept(model.spectrum_, k, model.n_components, sampling)}."
-    text += " Bars are 95 % intervals." if sampling is not None else ""
-    found = [_card("Spectrum", chart, text), _bandwidth_card(model)]
+    k, sampling, names = model.n_components_, getattr(model, "sampling_", None), display_names(model)
+    found = (
+        [_spectrum_card(model), _bandwidth_card(model)]
+        if model.map_.record is None
+        else _function_cards(model)
+    )
     points, weights = contents.points.density(model)
     # Blocks as long as resamples take them, where points have a time.
     n_blocks = 5 if sampling is None or sampling.kind != "time" else min(sampling.n_blocks, MOST_BLOCKS)
     for place in range(min(k, MAX_PROFILES)):
-        name = coordinate_name(place)
+        name = names[place]
         chart = charts.profile_chart(free_energy_profile(points[:, place], weights, blocks=n_blocks), name)
         text = (
             f"−ln p along {name} with its standard error over {n_blocks} blocks of the points in their order; no error "
@@ -163,7 +170,7 @@ def cards(contents: Contents) -> str:
         text = "Estimated distance of the points from where the exact map puts them."
         found.append(_card("Estimated error", chart, text))
     if contents.follows:
-        rows = [["", *(coordinate_name(place) for place in range(k))]]
+        rows = [["", *names]]
         rows += [[name, *(f"{value:.2f}" for value in row)] for name, row in contents.follows.items()]
         text = (
             "Spearman's rank correlation, from −1 to 1; of angles the circular one, from 0 to 1. ldmaps correlate adds "
@@ -175,6 +182,32 @@ def cards(contents: Contents) -> str:
     if contents.basins is not None:
         found.append(_basin_card(contents.basins))
     return "".join(found)
+
+
+def _spectrum_card(model: Any) -> str:
+    k, sampling = model.n_components_, getattr(model, "sampling_", None)
+    places = places_in_spectrum(model.eigenvalues_, model.spectrum_)
+    # Of the coordinates first; the chart has them in the order of eigenvalues.
+    intervals = () if sampling is None else sampling.intervals[np.argsort(-sampling.eigenvalues)]
+    chart = charts.spectrum_chart(model.spectrum_, places, intervals)
+    text = f"Non-trivial eigenvalues, filled where kept: {why_kept(model.spectrum_, k, model.n_components, sampling)}."
+    text += " Bars are 95 % intervals." if sampling is not None else ""
+    return _card("Spectrum", chart, text)
+
+
+def _function_cards(model: Any) -> list[str]:
+    """Return what is known of functions that were learned on a map."""
+    record = model.map_.record
+    heading = {"slow modes": "Slow modes", "committor": "Committor", "passage time": "Passage time"}
+    lines = "".join(f"<p>{escape(line)}</p>" for line in record.lines)
+    found = [_card(heading.get(record.kind, "Observable"), lines, wide=True)]
+    if record.kind == "slow modes":
+        text = (
+            "Implied time scales with 95 % intervals. They should not depend on the lag; below the dashed line, where "
+            "they are shorter than the lag, nothing is known of them."
+        )
+        found.append(_card("Time scales", charts.timescales_chart(record.facts, record.names), text))
+    return found
 
 
 def _sampling_card(model: Any, sampling: Any) -> str:
@@ -257,12 +290,7 @@ def summary(contents: Contents) -> str:
     k, source, inside = model.n_components_, model.source_ or {}, contents.inside
     distance, n = contents.points.distance, contents.points.total
     farthest = "" if distance is None or not len(distance) else f"{float(np.nanmax(distance)):.3g} √ε"
-    places = places_in_spectrum(model.eigenvalues_, model.spectrum_)
-    kept, following = (
-        " ".join(f"{value:.4f}" for value in part)
-        for part in (model.eigenvalues_, np.delete(model.spectrum_, places)[:4])
-    )
-    is_leading = len(model.spectrum_) > k == int(places.max()) + 1
+    names = display_names(model)
     spread = [format_number(float(size)) for size in (sizes.min(), np.median(sizes), sizes.max())]
     files = [str(name) for name in source.get("files") or ()]
     selector = getattr(model, "landmarks", None)
@@ -278,11 +306,8 @@ def summary(contents: Contents) -> str:
         "Landmarks, M": f"{format_number(len(sizes))}{chosen}",
         "Multiplicity (smallest, median, largest)": sizes.max() > sizes.min() and ", ".join(spread),
         "Extension": hasattr(model, "extension") and model.extension_,
-        "Coordinates, k": f"{k} ({coordinate_name(0)}{f' to {coordinate_name(k - 1)}' if k > 1 else ''})",
-        "Eigenvalues, kept | next": f"{kept} | {following}" if following else kept,
-        "Drop after the last kept": is_leading and f"{model.spectrum_[k - 1] - model.spectrum_[k]:.4f}",
-        "Density normalisation α": model.alpha and f"{model.alpha:g}",
-        "Diffusion time t": model.diffusion_time and f"{model.diffusion_time:g}",
+        "Coordinates, k": f"{k} ({names[0]}{f' to {names[-1]}' if k > 1 else ''})",
+        **(_walk_rows(model) if model.map_.record is None else {}),
         "Points inside the map": inside is not None and len(inside) and _percent(inside.mean()),
         "Largest distance to a landmark": farthest,
         **{f"Z, {name}".replace("error Z", "error"): value for value, name in _z_values(contents)},
@@ -297,3 +322,19 @@ def summary(contents: Contents) -> str:
     ]
     half = (len(lines) + 1) // 2
     return "".join(f"<table><tbody>{''.join(part)}</tbody></table>" for part in (lines[:half], lines[half:]))
+
+
+def _walk_rows(model: Any) -> dict[str, Any]:
+    """Return what the summary tells of the random walk."""
+    places, k = places_in_spectrum(model.eigenvalues_, model.spectrum_), model.n_components_
+    kept, following = (
+        " ".join(f"{value:.4f}" for value in part)
+        for part in (model.eigenvalues_, np.delete(model.spectrum_, places)[:4])
+    )
+    is_leading = len(model.spectrum_) > k == int(places.max()) + 1
+    return {
+        "Eigenvalues, kept | next": f"{kept} | {following}" if following else kept,
+        "Drop after the last kept": is_leading and f"{model.spectrum_[k - 1] - model.spectrum_[k]:.4f}",
+        "Density normalisation α": model.alpha and f"{model.alpha:g}",
+        "Diffusion time t": model.diffusion_time and f"{model.diffusion_time:g}",
+    }

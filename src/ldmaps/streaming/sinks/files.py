@@ -215,6 +215,7 @@ class OutputFile(TextSink):
         self._regions = (*map(self._table.word, regions), self._table.unknown)
 
     def _text(self, embedded: Embedded) -> bytes:
+        self._table.coordinates = embedded.names
         head = b"" if self._written.end else self._table.header(embedded.coordinates.shape[1])
         if not len(embedded):
             return head

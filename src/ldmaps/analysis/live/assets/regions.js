@@ -6,11 +6,11 @@ const regions = report.regions.map((region, i) => ({
 }));
 const offMap = regions.find((region) => region.off); // the alarm, or what lies outside
 const outsideWords = regions.length && regions[0].off ? "in alarm" : "outside the map";
-const coordinateOf = (name) => Number(name.slice(3)) - 2;
+const coordinateOf = (name) => report.keys.indexOf(name);
 
 // What a box or ball bounds along a coordinate; open ends reach beyond the view.
 function boundsAlong(region, coordinate, low, high) {
-  const name = `psi${coordinate + 2}`;
+  const name = report.keys[coordinate];
   const wide = high - low;
   if (region.kind === "box") {
     const pair = region.facts[name];
@@ -113,7 +113,7 @@ function drawRegions(context, x, y, view, frame, ratio, colours, here) {
       context.lineWidth = 4;
       context.stroke();
       // Dashed where other coordinates bound it, too.
-      const named = region.kind === "box" ? Object.keys(region.facts).filter((key) => key.startsWith("psi")) : Object.keys(region.facts.centre || {});
+      const named = region.kind === "box" ? Object.keys(region.facts).filter((key) => !["kind", "margin"].includes(key)) : Object.keys(region.facts.centre || {});
       context.setLineDash(named.some((name) => ![x, y].includes(coordinateOf(name))) ? [7, 4] : []);
       context.strokeStyle = region.colour;
       context.lineWidth = strong ? 3 : 2;

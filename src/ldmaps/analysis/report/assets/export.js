@@ -95,7 +95,7 @@ function tableInView() {
   const own = points.fields.filter((field) => !["frame", "time", "file", "distance"].includes(field.key));
   const distance = points.fields.find((field) => field.key === "distance");
   const inside = own.some((field) => field.label === "inside") ? null : points.inside;
-  const names = report.names.map((_, i) => `psi${i + 2}`);
+  const names = report.keys;
   const named = (field) => (field.key === "column" ? field.label : field.key);
   const lines = [["file", "frame", "time", ...names, ...(distance ? ["distance"] : []),
     ...(inside ? ["inside"] : []), ...(points.nearest ? ["nearest"] : []), ...own.map((field) => quotedCell(named(field)))].join(",")];
