@@ -82,6 +82,7 @@ def test_no_module_imports_itself_through_others():
 #: Doors to other packages, and the modules that may import each, all of them on first use.
 DOORS = {
     "ldmaps.anndata": set(),
+    "ldmaps.array_distances": {"ldmaps.array_step"},
     "ldmaps.array_step": {"ldmaps.torch"},
     "ldmaps.mdanalysis": set(),
     "ldmaps.novelty_detector": {"ldmaps"},

@@ -7,7 +7,7 @@ import pytest
 from page_examples import run_block
 from point_sets import angles, sheet
 
-from ldmaps import LandmarkDiffusionMap
+from ldmaps import DiffusionMap, LandmarkDiffusionMap
 from ldmaps.array_step import ArrayStep
 from ldmaps.errors import GradientError, InvalidInputError
 from ldmaps.metrics import RMSD, Features, Hamming, Periodic, StandardizedEuclidean
@@ -50,6 +50,8 @@ KINDS = {
     "rmsd, weights": (RMSD([1.0, 3.0, 0.0, 2.0, 0.5, 12.0]), frames, 0.05),
     "rmsd, align": (RMSD([1.0, 3.0, 0.0, 2.0, 0.5, 12.0], superpose_on=[0, 2, 3, 4, 5]), frames, 0.05),
     "features": (INTERNAL, frames, 1.0),
+    "euclidean, local": ("euclidean", sheet, "local"),
+    "rmsd, local": ("rmsd", frames, "local"),
 }
 _fitted = {}
 
@@ -91,6 +93,14 @@ def test_distilled_maps_and_those_from_files(tmp_path):
     np.testing.assert_allclose(ArrayStep.of(load(tmp_path / "map.ldm"))(X), model.transform(X), atol=1e-6)
 
 
+def test_exact_maps_and_functions_on_maps():
+    points = sheet(200, 1)
+    exact = DiffusionMap(3, 0.1).fit(points)
+    function = fitted("euclidean").function(points, points[:, 0], name="x")
+    for model in (exact, function):
+        np.testing.assert_allclose(ArrayStep.of(model)(points), model.transform(points), atol=1e-6)
+
+
 def test_points_far_from_all_landmarks_are_finite():
     model = fitted("euclidean")
     far = np.full((1, 3), 1e4)
@@ -110,17 +120,61 @@ def test_jax_differentiates_and_compiles_the_step(kind):
         assert_gradients_agree(np.asarray(jacobian), model, X)
 
 
-def test_jax_differentiates_frames_of_three_atoms_and_landmarks_themselves():
-    """Atoms in a plane: some eigenvalues of the quaternion matrix are small or equal, the largest is not."""
+TETRAHEDRON = np.array([[1.0, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]])
+
+
+def degenerate_frames(kind, rng):
+    """Frames whose quaternion matrices to landmarks have equal eigenvalues; all superpositions are unique."""
+    if kind == "plane":  # the smaller eigenvalues are nearly equal
+        return np.array([[0.0, 0, 0], [1, 0, 0], [0.3, 0.9, 0]]) + 0.2 * rng.normal(size=(80, 3, 3))
+    if kind == "line":  # each eigenvalue is double; turns about the line change nothing
+        along = np.cumsum(1.0 + 0.3 * rng.normal(size=(80, 4)), axis=1)
+        return along[:, :, None] * np.array([0.6, 0.0, 0.8])
+    others = 2.0 * rng.normal(size=(80, 2, 3))  # a tetrahedron on itself: the three smaller eigenvalues are equal
+    return np.concatenate([np.broadcast_to(TETRAHEDRON, (80, 4, 3)), others], axis=1)
+
+
+def gradients_by_jax(step, X):
     jax = pytest.importorskip("jax")
-    rng = np.random.default_rng(0)
-    X = np.array([[0.0, 0, 0], [1, 0, 0], [0.3, 0.9, 0]]) + 0.2 * rng.normal(size=(80, 3, 3))
-    model = LandmarkDiffusionMap(2, 0.05, metric="rmsd", n_landmarks=20, n_threads=1).fit(X)
-    some = X[np.concatenate([model.landmark_indices_[:2], [5, 6]])]
     with jax.enable_x64(True):
-        step = ArrayStep.of(model)
-        jacobian = jax.vmap(jax.jacrev(lambda x: step(x[None])[0]))(jax.numpy.asarray(some))
-        assert_gradients_agree(np.asarray(jacobian), model, some)
+        return jax.jit(jax.vmap(jax.jacrev(lambda x: step(x[None])[0])))(jax.numpy.asarray(X))
+
+
+def gradients_by_torch(step, X):
+    torch = pytest.importorskip("torch")
+    return torch.func.vmap(torch.func.jacrev(lambda x: step(x[None])[0]))(torch.tensor(X)).numpy()
+
+
+@pytest.mark.parametrize("gradients", [gradients_by_jax, gradients_by_torch])
+@pytest.mark.parametrize("kind", ["plane", "line", "tetrahedron"])
+def test_gradients_where_eigenvalues_are_equal(kind, gradients):
+    """At landmarks too, where all of d² is rounding."""
+    X = degenerate_frames(kind, np.random.default_rng(0))
+    metric = RMSD(superpose_on=[0, 1, 2, 3]) if kind == "tetrahedron" else "rmsd"
+    model = LandmarkDiffusionMap(2, "connected", metric=metric, n_landmarks=20, n_threads=1).fit(X)
+    some = X[np.concatenate([model.landmark_indices_[:2], [5, 6]])]
+    step = ArrayStep.of(model)
+    np.testing.assert_allclose(step(some), model.transform(some), atol=1e-6)
+    assert_gradients_agree(np.asarray(gradients(step, some)), model, some)
+
+
+@pytest.mark.parametrize("gradients", [gradients_by_jax, gradients_by_torch])
+def test_gradients_are_finite_where_superpositions_are_not_unique(gradients):
+    """Atoms on a line determine no superposition of those beside it."""
+    rng = np.random.default_rng(0)
+    X = np.concatenate([degenerate_frames("line", rng), rng.normal(size=(80, 2, 3))], axis=1)
+    metric = RMSD(superpose_on=[0, 1, 2, 3])
+    model = LandmarkDiffusionMap(2, "connected", metric=metric, n_landmarks=20, n_threads=1).fit(X)
+    step = ArrayStep.of(model)
+    assert np.isfinite(step(X)).all()
+    assert np.isfinite(np.asarray(gradients(step, X[:3]))).all()
+
+
+@pytest.mark.parametrize("kind", ["euclidean, local", "rmsd, local"])
+def test_gradients_at_landmarks_with_factors_of_their_own(kind):
+    model = fitted(kind)
+    some = KINDS[kind][1](200, 1)[model.landmark_indices_[:3]]
+    assert_gradients_agree(np.asarray(gradients_by_jax(ArrayStep.of(model), some)), model, some)
 
 
 def test_constants_may_be_converted_once():
@@ -134,7 +188,7 @@ def test_constants_may_be_converted_once():
 
 def test_the_standard_alone_is_enough():
     strict = pytest.importorskip("array_api_strict")
-    for kind in ("euclidean", "periodic", "rmsd", "rmsd, align"):
+    for kind in set(KINDS) - {"features"}:  # which index arrays by two others
         model, X = fitted(kind), new_points(kind)
         found = ArrayStep.of(model)(strict.asarray(X))
         np.testing.assert_allclose(np.asarray(found), model.transform(X), atol=1e-6)

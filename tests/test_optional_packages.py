@@ -28,6 +28,7 @@ NEEDED_BY = {
     "demo": ["demo"],
     "datasets": ["demo"],
     "anndata.py": [],
+    "array_distances.py": [],
     "array_step.py": [],
     "mdanalysis.py": [],
     "novelty_detector.py": [],

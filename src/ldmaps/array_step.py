@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps.array_distances import minimum, squared_distances
 from ldmaps.errors import GradientError, InvalidInputError
-from ldmaps.metrics.features import CONTACT_POWER, CONTACT_RADIUS
 
 __all__ = ["ArrayStep"]
 
@@ -58,18 +58,23 @@ class ArrayStep:
         """Return the step of a fitted map ``model`` with a metric that has a gradient, in float64."""
         if not hasattr(model, "embedder_"):
             raise InvalidInputError(f"only a fitted map has an online step, got {model!r}; call fit first")
-        embedder, metric = model.embedder_, model.metric_
+        embedder, metric, landmarks = model.embedder_, model.metric_, model.embedder_.landmarks
+        factors = None
+        if metric.has_local_scales:
+            metric, factors, landmarks = metric.plain, landmarks.factors, landmarks.plain
         if not metric.is_differentiable:
             raise GradientError(
                 f"the metric {metric!r} has no gradient, so it is not available for other array libraries; fit the map "
                 "with RMSD, Features, Euclidean, StandardizedEuclidean or Periodic"
             )
         if not metric.has_structures:
-            distance, constants = "columns", _columns(metric, embedder.landmarks)
+            distance, constants = "columns", _columns(metric, landmarks)
         elif getattr(metric, "kinds", None):
-            distance, constants = "features", _features(metric, embedder.landmarks)
+            distance, constants = "features", _features(metric, landmarks)
         else:
-            distance, constants = _frames(metric, embedder.landmarks, int(model.n_features_in_) // 3)
+            distance, constants = _frames(metric, landmarks, int(model.n_features_in_) // 3)
+        if factors is not None:
+            constants["log_factors"] = np.log(factors)
         constants["coefficients"] = embedder.coefficients.T.astype(np.float64)
         constants["source_weights"] = embedder.source_weights.astype(np.float64)
         constants["rate"] = np.asarray(0.5 / embedder.bandwidth)
@@ -83,11 +88,9 @@ class ArrayStep:
         """Embed points ``X``."""
         xp = _namespace(X)
         known = {name: _like(X, value, xp) for name, value in self.constants.items()}
-        squared = _SQUARED[self.distance](xp, X, known)
+        squared = squared_distances(xp, X, self.distance, known)
         # The nearest landmark's d² cancels; without it, far from all landmarks every weight would be 0.
-        lowest = xp.min(squared, axis=-1, keepdims=True)
-        lowest = getattr(lowest, "values", lowest)  # torch returns where it is, too
-        weights = known["source_weights"] * xp.exp(known["rate"] * (lowest - squared))
+        weights = known["source_weights"] * xp.exp(known["rate"] * (minimum(xp, squared) - squared))
         return (weights @ known["coefficients"]) / xp.sum(weights, axis=-1, keepdims=True)
 
 
@@ -135,113 +138,6 @@ def _frames(metric: Any, landmarks: Any, n_atoms: int) -> tuple[str, dict[str, A
         "fit_weighted": by_axis * fit_weights[:, None],
         "norms": np.einsum("a,jax->j", weights, structures**2),
     }
-
-
-# -- squared distances to the landmarks, (n, M) ---------------------------------------------------
-
-
-def _squared_columns(xp: Any, X: Any, known: Mapping[str, Any]) -> Any:
-    difference = X[:, None, :] - known["places"]
-    turns = xp.round(difference / known["turn_lengths"])
-    return xp.sum(((difference - known["periods"] * turns) * known["scales"]) ** 2, axis=-1)
-
-
-def _squared_features(xp: Any, X: Any, known: Mapping[str, Any]) -> Any:
-    frames = xp.reshape(X, (X.shape[0], -1, 3))
-    values = []
-    for name, atoms in known.items():
-        if name.startswith("atoms_"):
-            members = [frames[:, atoms[:, place]] for place in range(atoms.shape[1])]
-            values.append(_VALUES[name.removeprefix("atoms_")](xp, *members))
-    return _squared_columns(xp, xp.concat(values, axis=1), known)
-
-
-def _squared_rmsd(xp: Any, X: Any, known: Mapping[str, Any]) -> Any:
-    # max over rotations R of Σ w x·Rz is the largest eigenvalue of the quaternion matrix (Horn 1987).
-    frames, norms = _centred(xp, X, known)
-    largest = xp.linalg.eigvalsh(_quaternion_matrix(xp, frames, known["weighted"]))[..., -1]
-    return _not_negative(xp, norms + known["norms"] - 2 * largest)
-
-
-def _squared_aligned(xp: Any, X: Any, known: Mapping[str, Any]) -> Any:
-    # The eigenvector q is the rotation that superposes the fitted atoms; q·K·q is Σ w x·Rz over all of them.
-    frames, norms = _centred(xp, X, known)
-    rotation = xp.linalg.eigh(_quaternion_matrix(xp, frames, known["fit_weighted"]))[1][..., -1]
-    matrix = _quaternion_matrix(xp, frames, known["weighted"])
-    overlap = xp.sum(rotation * xp.sum(matrix * rotation[..., None, :], axis=-1), axis=-1)
-    return _not_negative(xp, norms + known["norms"] - 2 * overlap)
-
-
-_SQUARED = {
-    "columns": _squared_columns,
-    "features": _squared_features,
-    "rmsd": _squared_rmsd,
-    "aligned": _squared_aligned,
-}
-
-
-def _centred(xp: Any, X: Any, known: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return frames, centred, (n, atoms, 3), and Σ w |x|², (n, 1)."""
-    frames = xp.reshape(X, (X.shape[0], -1, 3))
-    frames = frames - xp.sum(known["fit_weights"][:, None] * frames, axis=1, keepdims=True)
-    return frames, xp.sum(known["weights"] * xp.sum(frames**2, axis=-1), axis=-1)[:, None]
-
-
-def _quaternion_matrix(xp: Any, frames: Any, weighted: Any) -> Any:
-    """Return K, (n, M, 4, 4), with q·K·q = Σ w x·R(q)z for unit quaternions q."""
-    (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = (
-        [frames[..., one] @ weighted[other, ...] for other in range(3)] for one in range(3)
-    )
-    rows = [
-        [xx + yy + zz, zy - yz, xz - zx, yx - xy],
-        [zy - yz, xx - yy - zz, xy + yx, xz + zx],
-        [xz - zx, xy + yx, yy - xx - zz, yz + zy],
-        [yx - xy, xz + zx, yz + zy, zz - xx - yy],
-    ]
-    return xp.stack([xp.stack(row, axis=-1) for row in rows], axis=-2)
-
-
-def _not_negative(xp: Any, squared: Any) -> Any:
-    """Return d² without what rounding took below 0."""
-    return xp.where(squared > 0, squared, 0 * squared)
-
-
-# -- internal coordinates, (n, features) -----------------------------------------------------------
-
-
-def _cross(xp: Any, a: Any, b: Any) -> Any:
-    ax, ay, az, bx, by, bz = (vector[..., axis] for vector in (a, b) for axis in range(3))
-    return xp.stack([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx], axis=-1)
-
-
-def _dot(xp: Any, a: Any, b: Any) -> Any:
-    return xp.sum(a * b, axis=-1)
-
-
-def _distance(xp: Any, a: Any, b: Any) -> Any:
-    return xp.sqrt(_dot(xp, a - b, a - b))
-
-
-def _contact(xp: Any, a: Any, b: Any) -> Any:
-    return 1 / (1 + (_distance(xp, a, b) / CONTACT_RADIUS) ** CONTACT_POWER)
-
-
-def _angle(xp: Any, a: Any, vertex: Any, b: Any) -> Any:
-    normal = _cross(xp, a - vertex, b - vertex)
-    return xp.atan2(xp.sqrt(_dot(xp, normal, normal)), _dot(xp, a - vertex, b - vertex))
-
-
-def _dihedral(xp: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
-    first, second = _cross(xp, b - a, c - b), _cross(xp, c - b, d - c)
-    return xp.atan2(_distance(xp, b, c) * _dot(xp, b - a, second), _dot(xp, first, second))
-
-
-_VALUES: dict[str, Callable[..., Any]] = {
-    "dihedral": _dihedral,
-    "angle": _angle,
-    "distance": _distance,
-    "contact": _contact,
-}
 
 
 # -- array libraries ----------------------------------------------------------------------------
