@@ -35,7 +35,7 @@ Our score is the distance to the nearest landmark, `coverage(X).distance`."""
 
 @dataclass(frozen=True)
 class Task:
-    """A training part without anomalies, a test part, and which of its points are anomalies."""
+    """A training part, usually without anomalies, a test part, and which of its points are anomalies."""
 
     train: np.ndarray
     test: np.ndarray
@@ -43,6 +43,8 @@ class Task:
     series: tuple[np.ndarray, np.ndarray] | None = None  # of the two parts, where points are windows of them
     #: Windows of a series share samples, so their alarms come in runs.
     dependent: bool = False
+    #: Whether anomalies are in the training part, too.
+    contaminated: bool = False
 
 
 def one_class_held_back(X: np.ndarray, classes: np.ndarray, only: Any = None) -> Iterator[Task]:

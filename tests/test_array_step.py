@@ -130,7 +130,9 @@ def degenerate_frames(kind, rng):
     if kind == "line":  # each eigenvalue is double; turns about the line change nothing
         along = np.cumsum(1.0 + 0.3 * rng.normal(size=(80, 4)), axis=1)
         return along[:, :, None] * np.array([0.6, 0.0, 0.8])
-    others = 2.0 * rng.normal(size=(80, 2, 3))  # a tetrahedron on itself: the three smaller eigenvalues are equal
+    others = 2.0 * rng.normal(
+        size=(80, 2, 3)
+    )  # a tetrahedron on itself: the three smaller eigenvalues are equal
     return np.concatenate([np.broadcast_to(TETRAHEDRON, (80, 4, 3)), others], axis=1)
 
 

@@ -9,7 +9,7 @@ import pytest
 from page_examples import run_block
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from ldmaps import LandmarkDiffusionMap, NoveltyDetector
+from ldmaps import DiffusionMap, LandmarkDiffusionMap, NoveltyDetector
 from ldmaps.errors import InvalidInputError
 
 PAGE = ("docs/guide/packages.md", "Outlier detectors: scikit-learn and PyOD")
@@ -78,6 +78,43 @@ def test_contamination_is_the_share_of_training_points_beyond_the_threshold(trai
     assert found.labels_.sum() == 150
     np.testing.assert_array_equal(found.labels_ == 1, found.predict(training) == -1)
     np.testing.assert_array_equal(found.labels_ == 1, found.decision_scores_ > found.threshold_)
+
+
+def test_scores_with_contamination_are_distances_to_that_share_of_the_points():
+    points = normal_points(300, 7)
+    exact = NoveltyDetector(DiffusionMap(2, 2.0), contamination=0.05).fit(points)
+    new = normal_points(20, 8)
+    distances = np.sort(np.linalg.norm(new[:, None] - points, axis=2), axis=1)
+    np.testing.assert_allclose(-exact.score_samples(new), distances[:, 14] / np.sqrt(2.0), rtol=1e-6)
+    # Each landmark counts as often as it stands for points.
+    coarse = NoveltyDetector(LandmarkDiffusionMap(2, n_landmarks=40), contamination=0.05).fit(points)
+    model = coarse.map_
+    repeated = np.repeat(points[model.landmark_indices_], model.multiplicities_.round().astype(int), axis=0)
+    distances = np.sort(np.linalg.norm(new[:, None] - repeated, axis=2), axis=1)[:, 14]
+    np.testing.assert_allclose(-coarse.score_samples(new), distances / np.sqrt(model.epsilon_), rtol=1e-6)
+
+
+def test_outliers_that_are_all_alike_are_found_with_contamination(training):
+    alike = 6.0 + 0.1 * normal_points(100, 9)
+    points = np.concatenate([training, alike])
+    found = NoveltyDetector(contamination=0.1).fit(points)
+    assert found.labels_[-100:].all()
+    assert (found.predict(6.0 + 0.1 * normal_points(20, 10)) == -1).all()
+    assert NoveltyDetector().fit(points).labels_[-100:].mean() < 0.5  # landmarks are among them
+
+
+def test_frames_of_a_trajectory_are_scored_in_chunks():
+    mdtraj = pytest.importorskip("mdtraj")
+    rng = np.random.default_rng(0)
+    frames = (rng.normal(size=(5, 3)) + 0.1 * rng.normal(size=(400, 5, 3))).astype(np.float32)
+    topology = mdtraj.Topology()
+    residue = topology.add_residue("ALA", topology.add_chain())
+    for place in range(5):
+        topology.add_atom(f"C{place}", mdtraj.element.carbon, residue)
+    trajectory = mdtraj.Trajectory(frames, topology)
+    model = LandmarkDiffusionMap(2, metric="rmsd", n_landmarks=50)
+    found = NoveltyDetector(model, contamination=0.1).fit(trajectory)
+    np.testing.assert_allclose(found.decision_scores_, -found.score_samples(trajectory.xyz), atol=1e-4)
 
 
 @pytest.mark.parametrize(("n_points", "is_calibrated"), [(60, False), (199, False), (200, True), (501, True)])

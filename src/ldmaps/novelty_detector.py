@@ -1,7 +1,8 @@
 """A map as a detector: scikit-learn's interface for outliers, and the attributes that PyOD's detectors have.
 
-The score of a point is its distance to the nearest landmark in units of √ε. scikit-learn counts what is ordinary
-(``score_samples`` is minus the score), PyOD what is unusual (``decision_scores_`` is the score).
+The score of a point is its distance to the nearest landmark in units of √ε; with ``contamination``, that to as many
+landmarks as stand for more points than the outliers are. scikit-learn counts what is ordinary (``score_samples`` is
+minus the score), PyOD what is unusual (``decision_scores_`` is the score).
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OutlierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from ldmaps.errors import InvalidInputError, OutlierWarning
+from ldmaps.errors import DisconnectedWarning, InvalidInputError, OutlierWarning
 from ldmaps.extension.calibration import FEWEST_HELD, Calibration
+from ldmaps.extension.share_distance import share_distances
 from ldmaps.fit.data import array_shape
 from ldmaps.inputs.opening import as_source
+from ldmaps.inputs.source import PointSource
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 
@@ -30,18 +33,19 @@ CALIBRATING, CALIBRATING_FEW = 0.2, 0.5
 class NoveltyDetector(OutlierMixin, BaseEstimator):
     """Detect points that are farther from a map's landmarks than the training data are.
 
-    Fit it to data without outliers, if there are such: a training point that is far from all others may become a
-    landmark, and then nothing near it is detected.
+    Fit it to data without outliers, if there are such, or say with ``contamination`` how many there are: a training
+    point that is far from all others may become a landmark, and then nothing near it is detected.
 
     Parameters
     ----------
     estimator : LandmarkDiffusionMap or DiffusionMap, optional
         The map, which is cloned and fitted. By default a :class:`~ldmaps.LandmarkDiffusionMap` with 400 landmarks, or
-        half as many as points if these are fewer. A map whose landmarks are all its points gives every training
-        point the score 0.
+        half as many as points if these are fewer. Without ``contamination``, a map whose landmarks are all its points
+        gives every training point the score 0.
     contamination : float, optional
         Share of the training points that are outliers, above 0 and at most 0.5: that many of them are beyond the
-        threshold. Use it if the training data contain outliers.
+        threshold. Use it if the training data contain outliers. The score is then the distance within which landmarks
+        stand for that share of the training points, so that even outliers which are all alike are far from it.
     alarm_rate : float or str, optional
         Share of the points *like the training data* that may be called outliers, or a number per unit of time, such as
         "1/day", if the training data have times. The threshold comes from points that no landmark was chosen from
@@ -55,9 +59,9 @@ class NoveltyDetector(OutlierMixin, BaseEstimator):
     offset_ : float
         ``decision_function`` is ``score_samples`` minus this.
     threshold_ : float
-        Points with a larger distance are outliers.
+        Points with a larger score are outliers.
     decision_scores_ : ndarray of shape (N,)
-        Distances of the training points.
+        Scores of the training points.
     labels_ : ndarray of shape (N,)
         1 for training points that are outliers, 0 for the others (``predict`` returns -1 and 1).
 
@@ -97,23 +101,24 @@ class NoveltyDetector(OutlierMixin, BaseEstimator):
         self._check_settings()
         model = _default_map(X) if self.estimator is None else clone(self.estimator)
         with warnings.catch_warnings():
-            # Isolated training points are what a detector is for: they become no landmarks, and ``labels_`` has them.
+            # Isolated training points, and groups of them, are what a detector is for: ``labels_`` has them.
             warnings.simplefilter("ignore", OutlierWarning)
+            warnings.simplefilter("ignore", DisconnectedWarning)
             self.map_ = model.fit(X)
         self.n_features_in_: int = self.map_.n_features_in_
         if hasattr(self.map_, "feature_names_in_"):
             self.feature_names_in_ = self.map_.feature_names_in_
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_  # of an earlier fit
-        self.decision_scores_ = self._distances(X)
+        self.decision_scores_ = self._scores(X)
         self.threshold_ = self._threshold()
         self.offset_ = -self.threshold_
         self.labels_ = (self.decision_scores_ > self.threshold_).astype(int)
         return self
 
     def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return minus the distances of points ``X`` to the nearest landmark in √ε: the lower, the more unusual."""
-        return -self._distances(X)
+        """Return minus the scores of points ``X``, which are distances in √ε: the lower, the more unusual."""
+        return -self._scores(X)
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return how far points ``X`` are within the threshold: below 0 for outliers."""
@@ -137,7 +142,7 @@ class NoveltyDetector(OutlierMixin, BaseEstimator):
         check_is_fitted(self)
         lowest, highest = self.decision_scores_.min(), self.decision_scores_.max()
         width = highest - lowest
-        share = np.clip((self._distances(X) - lowest) / (width if width > 0 else 1.0), 0.0, 1.0)
+        share = np.clip((self._scores(X) - lowest) / (width if width > 0 else 1.0), 0.0, 1.0)
         return np.column_stack([1.0 - share, share])
 
     def __sklearn_tags__(self) -> Any:
@@ -174,9 +179,17 @@ class NoveltyDetector(OutlierMixin, BaseEstimator):
         share = DEFAULT_SHARE if self.contamination is None else float(self.contamination)
         return float(np.quantile(self.decision_scores_, 1.0 - share))
 
-    def _distances(self, X: ArrayLike) -> NDArray[np.float64]:
+    def _scores(self, X: ArrayLike) -> NDArray[np.float64]:
         check_is_fitted(self)
-        return np.asarray(self.map_.coverage(X).distance, dtype=np.float64)
+        model = self.map_
+        if self.contamination is None:
+            return np.asarray(model.coverage(X).distance, dtype=np.float64)
+        given = model.checked_points(X)
+        blocks = (chunk.frames for chunk in given) if isinstance(given, PointSource) else [given]
+        settings = model.multiplicities_, float(self.contamination), model.n_threads
+        return np.concatenate(
+            [share_distances(model.embedder_, model.embedder_.prepare(block), *settings) for block in blocks]
+        )
 
     @property
     def _is_calibrated(self) -> bool:
