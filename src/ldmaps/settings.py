@@ -124,11 +124,20 @@ _COMMON = (
     Setting(
         "metric",
         "euclidean",
-        words=("rmsd", "euclidean", "standardized", "hamming", "earth_mover", "periodic", "precomputed"),
+        words=(
+            "rmsd",
+            "euclidean",
+            "standardized",
+            "hamming",
+            "earth_mover",
+            "periodic",
+            "precomputed",
+            "affinity",
+        ),
     ).shown(
         "--metric NAME",
         "distance: rmsd (the default for trajectories), standardized (for tables with column names), euclidean "
-        "(otherwise), hamming, earth_mover, periodic or precomputed",
+        "(otherwise), hamming, earth_mover, periodic, precomputed or affinity",
     ),
     Setting(
         "epsilon",

@@ -16,6 +16,7 @@ def test_table_names_every_metric_by_its_own_name():
         "periodic",
         "features",
         "precomputed",
+        "affinity",
         "function",
     }
     for name, kind in METRICS.items():

@@ -67,7 +67,7 @@ def _planned(arguments: argparse.Namespace) -> Plan:
     source = options.open_files(arguments, arguments.inputs)
     model = estimator_of(arguments, metric_of(arguments, source))
     n_points = source.n_frames
-    if n_points is not None and arguments.metric != "precomputed":
+    if n_points is not None and arguments.metric not in ("precomputed", "affinity"):
         room = min(SAMPLE_POINTS, SAMPLE_BYTES // (4 * math.prod(source.shape)))
         arguments.stride *= max(1, n_points // max(room, PER_LANDMARK * (arguments.n_landmarks or 400)))
         source = options.open_files(arguments, arguments.inputs)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ldmaps.errors import InvalidInputError, Named
-from ldmaps.landmarks.base import Landmarks, LandmarkSelector
+from ldmaps.landmarks.base import Landmarks, LandmarkSelector, assign
 from ldmaps.landmarks.farthest_point import FarthestPoint
 from ldmaps.landmarks.fixed import FixedLandmarks
 from ldmaps.landmarks.k_medoids import KMedoids
@@ -23,6 +23,7 @@ __all__ = [
     "Landmarks",
     "PrunedSpanningTree",
     "Uniform",
+    "assign",
     "resolve_selector",
 ]
 

@@ -85,9 +85,10 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n, features), or (n, atoms, 3) for frames
-            With ``metric="precomputed"``, distances to the training points, or to the landmarks alone. Trajectories
-            and tables (:func:`ldmaps.inputs.open_files`, mdtraj, MDAnalysis) are read in chunks; their atoms or columns
-            must be those of the fit, or of an mdtraj or MDAnalysis object the selection of the fit is taken.
+            With ``metric="precomputed"`` or "affinity", those to the training points, or to the landmarks alone.
+            Trajectories and tables (:func:`ldmaps.inputs.open_files`, mdtraj, MDAnalysis) are read in chunks; their
+            atoms or columns must be those of the fit, or of an mdtraj or MDAnalysis object the selection of the fit is
+            taken.
 
         Returns
         -------
@@ -148,7 +149,8 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (N, features), or (N, atoms, 3) for frames
-            With ``metric="precomputed"``, the (N, N) distances. Trajectories and tables as in :meth:`transform`.
+            With ``metric="precomputed"`` or "affinity", the (N, N) matrix. Trajectories and tables as in
+            :meth:`transform`.
         y : ignored
             Here because scikit-learn's pipelines pass it.
         sample_weight : array-like of shape (N,), optional

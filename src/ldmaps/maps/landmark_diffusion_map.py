@@ -58,7 +58,7 @@ class LandmarkDiffusionMap(LearnsFunctions):
         each point a bandwidth of its own, by the distance to its neighbours. "connected", the paper's, takes N rows of
         distances, the others a sample. See docs/background/theory.md.
     metric : str, Metric or callable
-        "euclidean", "rmsd", "hamming", "earth_mover", "periodic", "precomputed", an instance from
+        "euclidean", "rmsd", "hamming", "earth_mover", "periodic", "precomputed", "affinity", an instance from
         :mod:`ldmaps.metrics`, or a function of two points.
     outliers : float
         Largest share of the points, far from all others, that the walk may leave out; 0 (the paper's) is none.

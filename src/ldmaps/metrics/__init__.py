@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from ldmaps.errors import InvalidInputError
+from ldmaps.metrics.affinity import Affinity
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.metrics.earth_mover import EarthMover
 from ldmaps.metrics.euclidean import Euclidean
@@ -22,6 +23,7 @@ from ldmaps.metrics.standardized import StandardizedEuclidean
 __all__ = [
     "METRICS",
     "RMSD",
+    "Affinity",
     "EarthMover",
     "Euclidean",
     "Features",
@@ -47,6 +49,7 @@ METRICS: dict[str, type[Metric]] = {
         Periodic,
         Features,
         Precomputed,
+        Affinity,
         Function,
     )
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -71,6 +71,8 @@ class Precomputed(Metric):
     """
 
     name = "precomputed"
+    #: What the matrix holds, in messages.
+    looked_up: ClassVar[str] = "distances"
     takes_distances = True
     is_true_metric = False
 
@@ -95,15 +97,7 @@ class Precomputed(Metric):
 
     def check_training(self, points: Points) -> None:
         """Raise :class:`InvalidInputError` unless the points are a distance matrix that can be fitted."""
-        points = cast(PrecomputedPoints, points)
-        matrix = points.matrix
-        if matrix is None or points.ids is None or len(points) != points.n_training:
-            shape = "none" if matrix is None else f"shape {matrix[points.row_ids].shape}"
-            raise InvalidInputError(
-                f"fit needs the square matrix of distances between all points, got {shape}"
-            )
-        if not np.array_equal(points.row_ids, points.ids):
-            raise InvalidInputError("fit needs the rows of the distance matrix in the order of its columns")
+        matrix = self.training_matrix(points)
         tolerance = SQUARED_TOLERANCE * float(matrix.max()) ** 2
         diagonal = np.square(matrix.diagonal(), dtype=np.float64)
         if diagonal.max() > tolerance:
@@ -123,6 +117,21 @@ class Precomputed(Metric):
                     f"({column}, {row}) is {matrix[column, row]:.6g}; "
                     "use (D + D.T) / 2 if the difference is noise"
                 )
+
+    def training_matrix(self, points: Points) -> NDArray[Any]:
+        """Return the matrix between all points, or raise if it is another."""
+        points = cast(PrecomputedPoints, points)
+        matrix = points.matrix
+        if matrix is None or points.ids is None or len(points) != points.n_training:
+            shape = "none" if matrix is None else f"shape {matrix[points.row_ids].shape}"
+            raise InvalidInputError(
+                f"fit needs the square matrix of {self.looked_up} between all points, got {shape}"
+            )
+        if not np.array_equal(points.row_ids, points.ids):
+            raise InvalidInputError(
+                f"fit needs the rows of the matrix of {self.looked_up} in the order of its columns"
+            )
+        return matrix
 
     def squared_block(self, a: Points, rows: slice, b: Points, cols: slice, out: NDArray[Any]) -> None:
         """Write d²(a[i], b[j]) for i in ``rows``, j in ``cols`` to ``out``."""
