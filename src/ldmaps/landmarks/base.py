@@ -192,7 +192,7 @@ class LandmarkSelector(ABC):
 
 
 def assign(walk: Walk, indices: NDArray[np.intp], places: Points | None = None) -> Landmarks:
-    """Assign every point to its nearest landmark."""
+    """Assign every point of a ``walk`` to its nearest landmark; these are at ``indices``, or moved to ``places``."""
     points = walk.points
     if isinstance(points, PointsElsewhere):
         return points.assigned(indices, places)

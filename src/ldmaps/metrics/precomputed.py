@@ -119,7 +119,7 @@ class Precomputed(Metric):
                 )
 
     def training_matrix(self, points: Points) -> NDArray[Any]:
-        """Return the matrix between all points, or raise if it is another."""
+        """Return the matrix of ``points``, or raise if it is not one between all points."""
         points = cast(PrecomputedPoints, points)
         matrix = points.matrix
         if matrix is None or points.ids is None or len(points) != points.n_training:
