@@ -11,8 +11,9 @@ from ldmaps.bandwidth_scan import scan_bandwidth
 from ldmaps.cli import main
 from ldmaps.datasets import swiss_roll
 from ldmaps.diffusion.spectrum import spectral_gap
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import InvalidInputError, ModelFileError
 from ldmaps.fit import resample
+from tests.archive_edits import edit_archive
 
 ROLL = swiss_roll(900).points
 
@@ -65,7 +66,7 @@ def test_an_exact_map_is_scanned_through_its_medoids(monkeypatch):
 def test_a_map_of_few_landmarks_is_not_scanned():
     model = LandmarkDiffusionMap(2, 9.0, n_landmarks=20).fit(ROLL)
     with pytest.raises(
-        InvalidInputError, match=r"at least 30 landmarks; this one has 20 .* with n_landmarks=400"
+        InvalidInputError, match=r"at least 30 landmarks, or .* this one has 20\. .* with n_landmarks=400"
     ):
         scan_bandwidth(model)
 
@@ -85,3 +86,46 @@ def test_info_prints_the_scan(model, tmp_path, capsys):
     assert main(["info", str(tmp_path / "map.ldm"), "--scan", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert [row["epsilon"] for row in facts["scan"]] == pytest.approx(scan_bandwidth(model).epsilons)
+
+
+def test_a_map_of_a_tolerance_is_scanned_by_medoids_of_its_points(tmp_path):
+    roll = swiss_roll(1500).points
+    model = LandmarkDiffusionMap(2, tolerance=5.0).fit(roll)
+    model.save(tmp_path / "map.ldm")
+    scan = scan_bandwidth(load(tmp_path / "map.ldm"))
+    assert main(["info", str(tmp_path / "map.ldm"), "--scan"]) == 0
+    for place in (scan.own, scan.own + 1, scan.own + 2):
+        exact = DiffusionMap(3, float(scan.epsilons[place])).fit(roll)
+        np.testing.assert_allclose(scan.eigenvalues[place, :2], exact.eigenvalues_[:2], atol=0.02)
+    assert model.certificate_.n_landmarks < 30  # too few for a walk of their own
+
+
+def test_kept_medoids_are_the_distances_between_points():
+    # All of so few points are kept.
+    few = ROLL[:150]
+    medoids = LandmarkDiffusionMap(2, 30.0, n_landmarks=20, extension="distilled").fit(few).map_.medoids
+    np.testing.assert_allclose(
+        medoids.matrix(), ((few[:, None] - few) ** 2).sum(axis=2), rtol=1e-5, atol=1e-3
+    )
+    np.testing.assert_array_equal(medoids.weights, 1.0)
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"medoids/weights": None},
+        {"medoids/squared": None},
+        {"medoids/squared": np.zeros(5, np.float32)},
+        {"medoids/squared": np.full(6, -1, np.float32)},
+        {"medoids/weights": np.zeros(4)},
+    ],
+)
+def test_a_file_must_hold_a_distance_for_each_pair_of_medoids(model, arrays, tmp_path):
+    path = tmp_path / "map.ldm"
+    model.save(path)
+    whole = {"medoids/squared": np.ones(6, np.float32), "medoids/weights": np.ones(4)}
+    edit_archive(path, arrays=whole)
+    assert len(load(path).map_.medoids.weights) == 4
+    edit_archive(path, arrays=arrays)
+    with pytest.raises(ModelFileError, match="medoids"):
+        load(path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -65,27 +65,12 @@ class BandwidthScan:
 
 
 def scan_bandwidth(model: Any) -> BandwidthScan:
-    """Solve a fitted map's landmarks at ε from a sixteenth to sixteen times its own; many by 400 medoids of them."""
-    embedder, count = model.embedder_, model.n_components_
-    if not can_be_rows(embedder.landmarks):
-        raise InvalidInputError(
-            "a bandwidth scan needs the distances between landmarks, which a map of precomputed distances loaded from "
-            "a file does not store; scan the map in the process that fitted it"
-        )
-    if embedder.n_landmarks < FEWEST_LANDMARKS:
-        raise InvalidInputError(
-            f"a bandwidth scan needs a map with at least {FEWEST_LANDMARKS} landmarks; this one has "
-            f"{embedder.n_landmarks} (maps fitted to a tolerance often have fewer). Fit a map for the scan with ",
-            Named("n_landmarks", 400),
-        )
-    alpha = model.alpha if hasattr(model, "alpha") else model.fit_settings["alpha"]
-    walk = coarse_walk(
-        Walk(embedder.metric, embedder.landmarks, model.multiplicities_, embedder.epsilon, alpha)
-    ).walk
-    squared = squared_matrix(walk.metric, walk.points)
+    """Solve a fitted map's walk at ε from a sixteenth to sixteen times its own, over at most a thousand points."""
+    count = model.n_components_
+    walk, squared = _walk_to_scan(model)
     n_modes = min(MAX_GAP_COMPONENTS + 1, len(squared) - 1)
     epsilons = np.asarray(FACTORS * walk.epsilon, dtype=np.float64)
-    maps = [_solved(replace(walk, epsilon=float(epsilon)), squared.copy(), n_modes) for epsilon in epsilons]
+    maps = [_solved(walk, float(epsilon), squared.copy(), n_modes) for epsilon in epsilons]
     own = int(np.flatnonzero(FACTORS == 1.0)[0])
     ours = maps[own]
     values = np.full((len(maps), n_modes), np.nan)
@@ -104,12 +89,45 @@ def scan_bandwidth(model: Any) -> BandwidthScan:
     return BandwidthScan(epsilons, values, k, carried, likeness, own)
 
 
+@dataclass(frozen=True)
+class _Scanned:
+    """Points that stand for those which the map was fitted to."""
+
+    weights: NDArray[np.float64]
+    epsilon: float
+    alpha: float
+
+
+def _walk_to_scan(model: Any) -> tuple[_Scanned, NDArray[Any]]:
+    """Return what to solve and its d²: the medoids that a map has kept, or its landmarks; of many, 400 medoids."""
+    embedder = model.embedder_
+    alpha = model.alpha if hasattr(model, "alpha") else model.fit_settings["alpha"]
+    medoids = model.map_.medoids
+    if medoids is not None:
+        return _Scanned(medoids.weights, embedder.epsilon, alpha), medoids.matrix()
+    if not can_be_rows(embedder.landmarks):
+        raise InvalidInputError(
+            "a bandwidth scan needs the distances between landmarks, which a map of precomputed distances loaded from "
+            "a file does not store; scan the map in the process that fitted it"
+        )
+    if embedder.n_landmarks < FEWEST_LANDMARKS:
+        raise InvalidInputError(
+            f"a bandwidth scan needs a map with at least {FEWEST_LANDMARKS} landmarks, or one that was fitted to a "
+            f"tolerance by this version of ldmaps; this one has {embedder.n_landmarks}. Fit a map for the scan with ",
+            Named("n_landmarks", 400),
+        )
+    walk = coarse_walk(
+        Walk(embedder.metric, embedder.landmarks, model.multiplicities_, embedder.epsilon, alpha)
+    ).walk
+    return _Scanned(walk.weights, walk.epsilon, walk.alpha), squared_matrix(walk.metric, walk.points)
+
+
 def _solved(
-    walk: Walk, squared: NDArray[Any], n_modes: int
+    walk: _Scanned, epsilon: float, squared: NDArray[Any], n_modes: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
     """Return eigenvalues and vectors, or None where the kernel between groups of landmarks is zero to rounding."""
-    if landmark_groups(squared, np.zeros(len(squared)), walk.epsilon, obeys_triangle=False) is not None:
+    if landmark_groups(squared, np.zeros(len(squared)), epsilon, obeys_triangle=False) is not None:
         return None
-    gaussian_kernel(squared, walk.epsilon)
+    gaussian_kernel(squared, epsilon)
     found = solve_spectrum(squared, walk.weights, n_modes, alpha=walk.alpha)
     return found.eigenvalues, found.vectors

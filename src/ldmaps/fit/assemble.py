@@ -129,7 +129,9 @@ def _over_landmarks(
     """Make the map over landmarks."""
     data, n_threads = chosen.data, recipe.settings.n_threads
     calibration = _calibration_rows(recipe, chosen, seeds)
+    medoids = None
     if recipe.is_taught:
+        medoids = None if judged.resampled is None else judged.resampled.medoids()
         judged = judged.of_landmarks(fit.landmarks.indices)
     if data.sampled_rows is not None:
         data, fit = _on_everything(everything, data, fit)
@@ -173,6 +175,7 @@ def _over_landmarks(
         groups=_group_of_each(chosen),
         distillation=fit.step if isinstance(fit.step, Distillation) else None,
         certificate=certificate,
+        medoids=medoids,
         solution=kept.solution if recipe.extension.learns_from_reference else None,
     )
     reference = sample_reference(data.members, data.member_weights, landmarks, data.n_features)

@@ -84,6 +84,21 @@ def thinned_rows(n_points: int, keep: NDArray[np.intp], most: int = MAX_RECORDED
     return np.union1d(spread, kept).astype(np.int64)
 
 
+@dataclass(frozen=True)
+class Medoids:
+    """Medoids that stand for the points which a map learned from: its own landmarks may be too few for a walk."""
+
+    squared: NDArray[np.float32]  # (m(m-1)/2,): d² between them, a row of the upper triangle after the other
+    weights: NDArray[np.float64]  # (m,): how many points each stands for
+
+    def matrix(self) -> NDArray[np.float64]:
+        """Return all d² between them, (m, m)."""
+        m = len(self.weights)
+        upper = np.zeros((m, m))
+        upper[np.triu_indices(m, 1)] = self.squared
+        return upper + upper.T
+
+
 @dataclass(frozen=True, kw_only=True)
 class FittedMap:
     """A fitted map: numbers only, no settings."""
@@ -121,6 +136,7 @@ class FittedMap:
     diagnosis: Diagnosis | None = None
     #: how the exact map, or the one distilled from, was solved; None with Nyström over landmarks
     solution: Solution | None = None
+    medoids: Medoids | None = None  # to solve the walk at other ε; None where the landmarks can be solved
     sampling: Sampling | None = None  # what resampling the training points says; None until asked for
     record: FunctionRecord | None = (
         None  # what the coordinates are, where they are functions learned on another map

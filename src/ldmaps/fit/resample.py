@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.diffusion.walk import Walk
+from ldmaps.fit.fitted_map import Medoids
 from ldmaps.landmarks import KMedoids, Landmarks
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS
 from ldmaps.metrics.base import squared_matrix
@@ -20,6 +21,8 @@ from ldmaps.validation.sampling import N_RESAMPLES, Order, Sampling, judge_sampl
 
 #: Of more landmarks than this, 400 medoids stand for all; these settle well enough in so many iterations.
 MOST_RESAMPLED, ITERATIONS = 1000, 3
+#: Medoids whose distances a map keeps; they take 80 kB of its file, whatever the points are.
+MEDOIDS_KEPT = 200
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,15 @@ class ResampledMap:
             n_threads=walk.n_threads,
         )
         return replace(found, landmark_errors=found.landmark_errors[self.shown])
+
+    def medoids(self) -> Medoids:
+        """Return the distances between few medoids, which a map can keep when the points are gone."""
+        walk = self.walk
+        if len(walk.points) > MEDOIDS_KEPT:
+            few = KMedoids(MEDOIDS_KEPT, max_iter=ITERATIONS).select(walk, np.random.default_rng(0))
+            walk = replace(walk.take(few.indices), weights=few.multiplicities)
+        squared = squared_matrix(walk.metric, walk.points, n_threads=walk.n_threads)
+        return Medoids(squared[np.triu_indices(len(squared), 1)].astype(np.float32), walk.weights)
 
     def of_landmarks(self, members: NDArray[np.intp]) -> ResampledMap:
         """Return the same with errors of other landmarks: those at some members."""

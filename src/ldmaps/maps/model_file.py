@@ -22,7 +22,7 @@ from ldmaps.errors import InvalidInputError, ModelFileError
 from ldmaps.extension.calibration import Calibration
 from ldmaps.extension.embedder import Embedder
 from ldmaps.fit.certify import Certificate
-from ldmaps.fit.fitted_map import FittedMap, Solution, TrainingRecord
+from ldmaps.fit.fitted_map import FittedMap, Medoids, Solution, TrainingRecord
 from ldmaps.fit.function_record import FunctionRecord
 from ldmaps.landmarks import SELECTORS, LandmarkSelector
 from ldmaps.maps.learned_attributes import LearnedAttributes
@@ -75,7 +75,7 @@ def write_model(path: str | os.PathLike[str], model: StoredMap) -> None:
     training = None if fitted.embedding is None else fitted.training
     owners: dict[str, Any] = {"": fitted, "embedder": embedder, "bandwidth": bandwidth, "training": training}
     owners["sampling"] = None if fitted.sampling is None else SimpleNamespace(**fitted.sampling.arrays())
-    owners["calibration"] = embedder.calibration
+    owners["calibration"], owners["medoids"] = embedder.calibration, fitted.medoids
     arrays: dict[str, NDArray[Any]] = {}
     for name in ARRAYS:
         part, _, own = name.rpartition("/")
@@ -198,8 +198,8 @@ def _fitted_map(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], m
                 f"representatives and landmarks do not go together ({error}); the file is damaged"
             ) from error
     epsilon, rule, told = float(header["epsilon"]), header["bandwidth"], header.get("calibration")
-    scores, curve, training = (
-        _members(arrays, f"{name}/") for name in ("calibration", "bandwidth", "training")
+    scores, curve, training, medoids = (
+        _members(arrays, f"{name}/") for name in ("calibration", "bandwidth", "training", "medoids")
     )
     own: dict[str, Any] = {name[:-1]: array for name, array in arrays.items() if "/" not in name}
     embedder = Embedder(
@@ -224,6 +224,7 @@ def _fitted_map(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], m
         units=header["units"],
         source=header["source"],
         training=TrainingRecord(**training) if training else None,
+        medoids=Medoids(**medoids) if medoids else None,
         certificate=_decode_record(Certificate, header["certificate"]),
         solution=solution,
         sampling=_sampling(header.get("sampling"), _members(arrays, "sampling/")),

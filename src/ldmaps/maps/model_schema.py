@@ -64,6 +64,8 @@ ARRAYS = {
     "training/frames": _Array(("n",), ("int64",), low=0),
     "training/times": _Array(("n",), ("float64",)),
     "training/files": _Array(("n",), ("int32",), low=0),
+    "medoids/squared": _Array(("pairs",), ("float32",), low=0.0),
+    "medoids/weights": _Array(("m",), above=0.0),
     "calibration/scores": _Array(("c",), low=0.0),
     "sampling/eigenvalues": _Array(("p",), low=-_ONE, high=_ONE),
     "sampling/errors": _Array(("p",), low=0.0),
@@ -79,7 +81,7 @@ ARRAYS = {
     "sampling/replicas": _Array(("replicas", "p")),
 }
 #: What a file may lack, and what one of functions may lack beside that: they need not be eigenvectors.
-_OPTIONAL = ("embedding_", "training/", "calibration/", "sampling/")
+_OPTIONAL = ("embedding_", "training/", "calibration/", "sampling/", "medoids/")
 _OPTIONAL_OF_FUNCTIONS = ("eigenvalues_", "spectrum_")
 #: The class of maps whose coordinates are functions that were learned on another map.
 FUNCTIONS = "FunctionMap"
@@ -131,6 +133,7 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) 
     if nearest is not None and nearest.size and nearest.max() >= n_landmarks:
         raise ModelFileError(f"the file names landmark {nearest.max()}, but has {n_landmarks} of them")
     _check_widths(header, weights.dtype)
+    _check_medoids(arrays)
     _check_calibration(header, arrays)
 
 
@@ -147,6 +150,15 @@ def _check_training_rows(arrays: Mapping[str, NDArray[Any]]) -> None:
         raise _damaged(
             f"array 'training/rows' must be places of the {len(embedding)} points of 'embedding_' in rising order"
         )
+
+
+def _check_medoids(arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Raise where a file does not hold one distance for each pair of medoids."""
+    squared, weights = arrays.get("medoids/squared"), arrays.get("medoids/weights")
+    if squared is None and weights is None:
+        return
+    if squared is None or weights is None or len(squared) != len(weights) * (len(weights) - 1) // 2:
+        raise _damaged("the file does not hold one distance for each pair of medoids")
 
 
 def _check_calibration(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
