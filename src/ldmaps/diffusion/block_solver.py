@@ -80,7 +80,7 @@ def solve_streamed(
     settled = slice(0, n_eigenvalues)
     with single_threaded_blas():
         solve = _BlockLanczos(
-            kernel, weights, alpha, StateFile(state_file, kernel, weights, alpha), n_threads
+            kernel, weights, alpha, StateFile(state_file, kernel, weights, alpha), max_passes, n_threads
         )
         solve.set_up(start)
         while True:
@@ -135,11 +135,13 @@ class _BlockLanczos:
         weights: NDArray[np.float64],
         alpha: float,
         file: StateFile,
+        max_passes: int,
         n_threads: int | None,
     ) -> None:
         self.kernel = kernel
         self.weights = weights
         self.alpha = alpha
+        self.max_passes = max_passes
         self.n_threads = n_threads
         self.tile_rounding = float(np.finfo(kernel.points.dtype).eps)
         self._file = file
@@ -232,7 +234,7 @@ class _BlockLanczos:
             state.block, state.partial = block, PartialProduct(np.zeros(block.shape))
         block, partial = state.block, state.partial
         n_left = len(self.kernel.bands()) - partial.n_bands
-        with stage(f"pass {state.n_passes + 1} over all pairs", n_left, "bands"):
+        with stage(f"pass {state.n_passes + 1} of at most {self.max_passes} over all pairs", n_left, "bands"):
             sums = self.kernel.product(
                 block, self.n_threads, partial=partial, on_band=lambda _: self._file.write_if_due(state)
             )

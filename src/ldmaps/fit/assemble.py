@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldmaps.diffusion.pairwise import Extended
+from ldmaps.diffusion.pairwise import Extended, local_factors
+from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import BandwidthWarning, DisconnectedWarning, Named, OutlierWarning
 from ldmaps.extension import Distillation
 from ldmaps.extension.calibration import FEWEST_HELD, calibrate_by_others, is_worth_it, memory_of
@@ -25,7 +27,8 @@ from ldmaps.fit.resample import ResampledMap
 from ldmaps.fit.select import CalibrationRows
 from ldmaps.fit.settings import Seeds
 from ldmaps.fit.solve import SolvedMap
-from ldmaps.landmarks.base import PointsElsewhere
+from ldmaps.landmarks.base import PointsElsewhere, assign
+from ldmaps.metrics.local_scales import LocalPoints, LocalScales
 from ldmaps.progress import stage
 from ldmaps.user_warnings import warn
 from ldmaps.validation.diagnosis import diagnose, named_points
@@ -76,7 +79,11 @@ def assemble(
         return fit if squared is None else replace(fit, kept_distances=(whole, squared))
     certificate = online.certificate
     if certificate is not None:
-        certificate = replace(certificate, covered=_share_that_took_part(everything, chosen.data))
+        certificate = replace(
+            certificate,
+            covered=_share_that_took_part(everything, chosen.data),
+            n_searched=0 if chosen.data.sampled_rows is None else len(chosen.data.members),
+        )
     return _over_landmarks(recipe, everything, chosen, kept, online.fit, certificate, judged, seeds)
 
 
@@ -110,7 +117,7 @@ def _exact(recipe: Recipe, chosen: Chosen, kept: SolvedMap, judged: Judged, seed
         source=data.origin.facts,
         training=_record(data, recorded, data.known_times(None)),
         embedding=embedding,
-        groups=_group_of_each(chosen),
+        groups=_group_of_each(chosen, len(data.points)),
         solution=kept.solution,
     )
     return Fit(_diagnosed(recipe, data, fitted, judged, seeds), judged.resampled)
@@ -128,14 +135,15 @@ def _over_landmarks(
 ) -> Fit:
     """Make the map over landmarks."""
     data, n_threads = chosen.data, recipe.settings.n_threads
-    calibration = _calibration_rows(recipe, chosen, seeds)
+    calibration = _calibration_rows(recipe, everything, chosen, seeds)
     medoids = None
     if recipe.is_taught:
         medoids = None if judged.resampled is None else judged.resampled.medoids()
         judged = judged.of_landmarks(fit.landmarks.indices)
     if data.sampled_rows is not None:
+        if not data.stride:
+            judged = Judged(None)
         data, fit = _on_everything(everything, data, fit)
-        judged = Judged(None)
     landmarks = fit.landmarks
     known = data.known_times(landmarks)
     rows = data.rows_of(landmarks.indices)
@@ -172,7 +180,7 @@ def _over_landmarks(
         ),
         embedding=embedded.embedding,
         labels=embedded.labels,
-        groups=_group_of_each(chosen),
+        groups=_group_of_each(chosen, len(data.points)),
         distillation=fit.step if isinstance(fit.step, Distillation) else None,
         certificate=certificate,
         medoids=medoids,
@@ -182,29 +190,35 @@ def _over_landmarks(
     return Fit(_diagnosed(recipe, data, fitted, judged, seeds), judged.resampled, reference)
 
 
-def _group_of_each(chosen: Chosen) -> NDArray[np.intp] | None:
+def _group_of_each(chosen: Chosen, n_points: int) -> NDArray[np.intp] | None:
     """Return the group of each row, -1 for those that took no part; None where all are one group."""
-    if chosen.groups is None or chosen.data.sampled_rows is not None:
+    data = chosen.data
+    if chosen.groups is None or (data.sampled_rows is not None and not data.stride):
         return None
-    groups = np.full(len(chosen.data.points), -1, dtype=np.intp)
-    groups[chosen.data.used] = chosen.groups
+    groups = np.full(n_points, -1, dtype=np.intp)
+    groups[data.used if data.sampled_rows is None else data.sampled_rows[data.used]] = chosen.groups
     return groups
 
 
-def _calibration_rows(recipe: Recipe, chosen: Chosen, seeds: Seeds) -> CalibrationRows | None:
+def _calibration_rows(
+    recipe: Recipe, everything: Data, chosen: Chosen, seeds: Seeds
+) -> CalibrationRows | None:
     """Return the rows by which alarms are calibrated; a tolerance has held some out anyway."""
     data, settings, held = chosen.data, recipe.settings, chosen.held
     if held is None:
         return chosen.calibration
     is_enough = settings.calibration * len(data.points) >= FEWEST_HELD
-    if not is_enough or data.sampled_rows is not None:
+    if not is_enough or (data.sampled_rows is not None and not data.stride):
         return None
     is_held = np.zeros(len(data.points), dtype=bool)
     is_held[data.rows_of(np.concatenate([held.search, held.certify]))] = True
+    if data.sampled_rows is not None:  # rows between two that are held out are like them
+        places = np.searchsorted(data.sampled_rows, np.arange(len(everything.points)), side="right") - 1
+        is_held = is_held[np.maximum(places, 0)]
     time = memory_of(
-        data.metric,
-        data.points,
-        data.origin.files,
+        everything.metric,
+        everything.points,
+        everything.origin.files,
         np.random.default_rng(seeds.calibrate),
         settings.n_threads,
     )
@@ -218,10 +232,24 @@ def _on_everything(everything: Data, sample: Data, fit: LandmarkFit) -> tuple[Da
     data = everything.without(everything.members_at(left_out)) if len(left_out) else everything
     indices = data.members_at(rows[sample.rows_of(fit.landmarks.indices)])
     places = None if fit.step.moved is None else fit.embedder.landmarks
-    members = cast(PointsElsewhere, data.members)
-    landmarks = members.assigned(indices, places)
+    if sample.metric.has_local_scales:
+        data = _in_local_units(data, sample, cast(LocalPoints, fit.embedder.landmarks))
+    walk = Walk(data.metric, data.members, data.member_weights, fit.embedder.epsilon)
+    landmarks = assign(walk, indices, places)
     radii = np.maximum(landmarks.squared_radii, fit.embedder.squared_radii)
+    # ψᵀCψ = 1 over all points, not over the sample.
+    fit = fit.scaled(math.sqrt(sample.member_weights.sum() / data.member_weights.sum()))
     return data, replace(fit, landmarks=landmarks, embedder=replace(fit.embedder, squared_radii=radii))
+
+
+def _in_local_units(data: Data, sample: Data, landmarks: LocalPoints) -> Data:
+    """Return all data with distances in local units; points beyond the sample take their factors from landmarks."""
+    metric = cast(LocalScales, sample.metric)
+    factors = local_factors(
+        metric.plain, data.points, landmarks.plain, cast(NDArray[np.float64], landmarks.factors)
+    )
+    factors[sample.sampled_rows] = cast(LocalPoints, sample.points).factors
+    return data.with_local_scales(factors)
 
 
 def _embed_all(

@@ -55,8 +55,8 @@ class Certificate:
     n_held_out, n_landmarks : int
         Points that the bounds rest on, and M, the fewest that were found to do.
     reference : str
-        What the held-out points were compared with: "exact", the map of all training points, or "landmarks", one of
-        many more landmarks.
+        What the held-out points were compared with: "exact", the map of all points that were searched with, or
+        "landmarks", one of many more landmarks.
     reference_error : float
         Z of the reference itself against the exact map is at most this.
     zeta_bound : float or None
@@ -71,6 +71,8 @@ class Certificate:
     covered : float
         Share of the training points that the certificate covers. The others were left out of the fit as isolated; new
         points like them, which are outside the map's domain, can have any error.
+    n_searched : int
+        With how many of the training points landmarks were searched for, where these were a sample; 0 for all.
     """
 
     tolerance: float
@@ -87,6 +89,7 @@ class Certificate:
     upper_bound_of_all: float | None = None
     n_independent: int = 0
     covered: float = 1.0
+    n_searched: int = 0
 
     def __str__(self) -> str:
         points = f"{100 * self.share:.4g} % of new points"
@@ -105,6 +108,8 @@ class Certificate:
                 f"; points like the {100 * (1 - self.covered):.2g} % of the training points that were left out as "
                 "isolated are not covered"
             )
+        if self.n_searched:
+            text += f"; errors are relative to the map of a sample of {self.n_searched:,} of the points"
         return text
 
     @property

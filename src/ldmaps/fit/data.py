@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -52,6 +53,7 @@ class Origin:
     frames: Any = None
     times: NDArray[Any] | None = None
     files: Any = None
+    rows: NDArray[np.intp] | None = None  # which points of larger data these are
     units: str | None = None  # unit of the features, as in :class:`~ldmaps.fit.fitted_map.FittedMap`
     facts: dict[str, Any] | None = None  # what a source knows of itself: atoms, columns, files
 
@@ -61,7 +63,8 @@ class Origin:
         files = facts.get("files") or []
         file = files[0 if self.files is None else int(self.files[point])] if files else ""
         item = "point" if self.frames is None else "frame" if "n_atoms" in facts else "row"
-        number = point if self.frames is None else int(self.frames[point])
+        row = point if self.rows is None else int(self.rows[point])
+        number = row if self.frames is None else int(self.frames[point])
         return f"{item} {number}" + (f" of {file}" if file else "")
 
 
@@ -80,6 +83,7 @@ class Data:
     origin: Origin = field(default_factory=Origin)
     #: for a sample of larger data: which rows of these it holds
     sampled_rows: NDArray[np.intp] | None = None
+    stride: int = 0  # where these are every so many of the members, in this process; 0 elsewhere
 
     @cached_property
     def used(self) -> NDArray[np.intp]:
@@ -128,7 +132,7 @@ class Data:
             times = origin.times[rows]
         frames = None if origin.frames is None else origin.frames[rows]
         files = None if origin.files is None else origin.files[rows]
-        known = Origin(frames, times, files, origin.units, origin.facts)
+        known = Origin(frames, times, files, rows, origin.units, origin.facts)
         return Data(
             metric=self.metric,
             points=points,
@@ -137,6 +141,11 @@ class Data:
             origin=known,
             sampled_rows=rows,
         )
+
+    def thinned(self, most: int) -> Data:
+        """Return at most so many of the members, evenly spread, so that what follows in time still does."""
+        stride = math.ceil(len(self.members) / most)
+        return replace(self.some(self.rows_of(np.arange(0, len(self.members), stride))), stride=stride)
 
     def known_times(self, landmarks: Landmarks | None) -> KnownTimes | None:
         """Return the times that are known: those of all rows, or of the rows that landmarks of blocks noted."""
@@ -158,7 +167,9 @@ class Data:
         has_times = len(steps) > 0 and bool(np.isfinite(steps).all() and (steps >= 0).all())
         if has_times and np.median(steps) > 0:
             return Order(True, files, float(np.median(steps)), time_unit(of_frames=is_frames))
-        return Order(has_times or is_frames, files, unit="frames" if is_frames else "rows")
+        return Order(
+            has_times or is_frames, files, float(max(1, self.stride)), "frames" if is_frames else "rows"
+        )
 
 
 def prepare_data(
@@ -198,7 +209,7 @@ def prepare_data(
     metric.check_training(points)
     weights = check_sample_weight(sample_weight, len(points))
     units = None if source is None else source.units
-    origin = Origin(frames, times, files, units, facts)
+    origin = Origin(frames, times, files, units=units, facts=facts)
     return Data(metric, points, weights, estimator.n_features_in_, origin)
 
 

@@ -24,7 +24,7 @@ from ldmaps.fit.data import Data
 from ldmaps.fit.decide import decide_walk, wider_bandwidth
 from ldmaps.fit.ground import leave_out_isolated
 from ldmaps.fit.online import online_step
-from ldmaps.fit.recipe import Recipe, choose_recipe
+from ldmaps.fit.recipe import Recipe, choose_recipe, searched_points
 from ldmaps.fit.select import hold_out_for_calibration
 from ldmaps.fit.settings import FitSettings, Seeds
 from ldmaps.fit.solve_walk import solve_walk
@@ -64,9 +64,22 @@ def bring_here(recipe: Recipe, data: Data) -> Data:
 
 
 def searched_part(recipe: Recipe, data: Data, seeds: Seeds) -> Data:
-    """Return the data that a tolerance is searched with: of data in blocks a sample, brought here; else all."""
-    if data.points.are_here or recipe.kind != "tolerance":
+    """Return the data that a tolerance is searched with: of many points a sample, which is brought here."""
+    if recipe.kind != "tolerance":
         return data
+    if data.points.are_here:
+        # A certificate of these is no worse than one of all, and passes over all pairs of all would take hours.
+        settings, n_members = recipe.settings, len(data.members)
+        if searched_points(n_members, settings.tolerance, settings.limits) == n_members:
+            return data
+        found = data.thinned(recipe.most_gathered)
+        _LOG.info(
+            "searching for landmarks with %d of %d points, 1 in %d; Limits(max_passes=...) searches with all",
+            len(found.members),
+            n_members,
+            found.stride,
+        )
+        return found
     members = np.sort(
         np.random.default_rng(seeds.sample).choice(len(data.members), recipe.most_gathered, replace=False)
     )

@@ -98,7 +98,8 @@ def keep_states(ground: Ground, epsilon: float) -> Ground:
 
 def can_have_local_scales(data: Data) -> bool:
     """Say whether points may have bandwidths of their own: if all are here, and a file can describe their metric."""
-    return data.points.are_here and data.sampled_rows is None and data.metric.fits_into_file
+    is_all_here = data.points.are_here and (data.sampled_rows is None or data.stride > 0)
+    return is_all_here and data.metric.fits_into_file
 
 
 def _scaled(

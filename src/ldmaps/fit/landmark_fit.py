@@ -30,6 +30,7 @@ class LandmarkFit:
     step: OnlineStep  # what the extension chose
     embedder: Embedder
     solved: SolvedMap | None  # the landmarks' own eigenproblem, where the extension learns from it
+    scale: float = 1.0  # of the coordinates, relative to those that were solved for
 
     @classmethod
     def of(cls, walk: Walk, landmarks: Landmarks, step: OnlineStep, solved: SolvedMap | None) -> LandmarkFit:
@@ -60,9 +61,15 @@ class LandmarkFit:
         radii = np.maximum(self.embedder.squared_radii, growth * reached)
         return replace(self, embedder=replace(self.embedder, squared_radii=radii))
 
+    def scaled(self, factor: float) -> LandmarkFit:
+        """Return the fit with all coordinates times a factor."""
+        coefficients = self.embedder.coefficients
+        embedder = replace(self.embedder, coefficients=(factor * coefficients).astype(coefficients.dtype))
+        return replace(self, embedder=embedder, scale=factor * self.scale)
+
     def landmark_embedding(self, points: Points, n_threads: int | None) -> NDArray[Any]:
         """Return the coordinates of the points at the landmarks' indices: their own eigenvectors' if there are any."""
         if self.solved is None:
             return self.embedder.extend(points, n_threads).coordinates
-        own = self.solved.own_coordinates[:, : self.embedder.n_components]
+        own = self.scale * self.solved.own_coordinates[:, : self.embedder.n_components]
         return own.astype(points.dtype)

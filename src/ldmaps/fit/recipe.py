@@ -23,6 +23,7 @@ from ldmaps.fit.settings import FitSettings
 from ldmaps.landmarks import FixedLandmarks, LandmarkSelector, resolve_selector
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS
 from ldmaps.metrics.base import Metric
+from ldmaps.settings import Limits
 
 #: Landmarks of a reference that cannot have all points: for each landmark distilled, and at least.
 REFERENCE_PER_LANDMARK, MIN_REFERENCE = 10, 5000
@@ -33,7 +34,7 @@ MAX_PASSES, MAX_PAIRS = 20, 1e11
 EXACT_PASSES = 50
 #: Most points of an exact reference for metrics that take microseconds a pair.
 SLOW_METRIC_POINTS = 2000
-#: Most points that are brought here for what cannot be done in blocks: spanning trees, and searches for a tolerance.
+#: Most points that a tolerance is searched with, and that are brought here for spanning trees of data in blocks.
 GATHERED = 50_000
 #: Beyond so many points in blocks there are neither resamples nor held-out rows: for both, numbers of every row are
 #: kept in this process.
@@ -56,7 +57,9 @@ class Recipe:
     holds_out: str  # "nothing", "calibration" (rows that no landmark is chosen from) or "certificate"
     brings_all_here: bool  # whether data in blocks are brought to this process first
     needs_resampling: bool  # whether resampling decides the number of coordinates
-    most_gathered: int  # points in blocks that are brought to this process at most
+    most_gathered: (
+        int  # points in blocks that are brought here, and points that a tolerance is searched with, at most
+    )
     leaves_out: (
         bool  # whether points that lie apart are left out, and states kept: the rules "bulk" and "local"
     )
@@ -94,6 +97,14 @@ _KINDS = {
 }
 
 
+def searched_points(n_points: int, tolerance: float | None, limits: Limits) -> int:
+    """Return how many of so many points in this process a fit solves for: all, or of many a sample for a tolerance."""
+    asks_for_passes = limits.max_passes is not None or limits.resume is not None
+    if tolerance is None or n_points <= GATHERED or asks_for_passes:
+        return n_points
+    return math.ceil(n_points / math.ceil(n_points / GATHERED))
+
+
 def choose_recipe(settings: FitSettings, data: Data) -> Recipe:
     """Decide how a map is fitted, or raise where settings contradict each other or the data."""
     needs_resampling, leaves_out = settings.n_components == "gap", settings.epsilon in ("bulk", "local")
@@ -125,7 +136,9 @@ def choose_recipe(settings: FitSettings, data: Data) -> Recipe:
     if is_taught:
         m = DEFAULT_LANDMARKS if settings.tolerance is not None else selector.n_landmarks or DEFAULT_LANDMARKS
         itemsize = data.points.dtype.itemsize
-        if settings.tolerance is not None and not data.points.are_here:
+        if data.points.are_here:
+            n_members = searched_points(n_members, settings.tolerance, settings.limits)
+        elif settings.tolerance is not None:
             n_members = min(n_members, GATHERED)  # a sample is searched
         size = reference_size(data.metric, n_members, m, itemsize, settings.limits.memory)
         passes = reference_passes(data.metric, n_members, settings.alpha, settings.limits.max_passes)

@@ -16,14 +16,14 @@ from sklearn.base import clone
 
 from ldmaps.errors import DisconnectedError, InvalidInputError, LdmapsError, LdmapsWarning, ToleranceError
 from ldmaps.extension import resolve_extension
-from ldmaps.fit.recipe import reference_passes, reference_size
+from ldmaps.fit.recipe import reference_passes, reference_size, searched_points
 from ldmaps.inputs import as_source
 from ldmaps.landmarks import FixedLandmarks, Uniform, resolve_selector
 from ldmaps.landmarks.base import DEFAULT_LANDMARKS
 from ldmaps.landmarks.fixed import check_indices
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 from ldmaps.metrics import resolve_metric
-from ldmaps.planning.stage_meter import StageMeter, free_bytes, give_back, law, resident_bytes
+from ldmaps.planning.stage_meter import OUTSIDE, StageMeter, free_bytes, give_back, law, resident_bytes
 from ldmaps.progress import Progress, reporting, stage
 from ldmaps.settings import LANDMARK_FIT, Limits, check_whole
 
@@ -36,6 +36,8 @@ FEWEST, FEWEST_SLOW, BEYOND_SAMPLE = (2500, 4), (500, 2), 1.25
 FEWEST_POINTS = 10
 #: A fit that takes longer than this, in seconds, gets advice.
 PATIENCE = 3600.0
+#: Stages that see all points, also where a tolerance is searched with a sample of them.
+OF_ALL = (OUTSIDE, "embedding")
 #: Points that are embedded to see how long one takes.
 EMBEDDED = 1000
 #: Units of times and of memory.
@@ -196,17 +198,18 @@ def _planned(
     m = selector.n_landmarks or DEFAULT_LANDMARKS
     extension = resolve_extension(model.extension, for_tolerance=model.tolerance is not None)
     is_taught = extension.learns_from_reference or model.tolerance is not None
-    size = reference_size(metric, n, m, itemsize, limits.memory) if is_taught else n
+    searched = searched_points(n, model.tolerance, limits)
+    size = reference_size(metric, searched, m, itemsize, limits.memory) if is_taught else n
     least, per_landmark = FEWEST_SLOW if metric.is_slow else FEWEST
-    if size < n:
-        passes = reference_passes(metric, n, model.alpha, limits.max_passes)
+    if size < searched:
+        passes = reference_passes(metric, searched, model.alpha, limits.max_passes)
         limits = replace(limits, max_passes=passes)
         least = max(least, 0 if passes else int(BEYOND_SAMPLE * size))
 
     def trial(count: int) -> _Trial:
         """Do with fewer points what the fit does with all."""
         memory = limits.memory
-        if count < n and size < n:  # which kernel is too large to be stored is decided by N
+        if count < searched and size < searched:  # which kernel is too large to be stored is decided by N
             memory = itemsize * (min(size, count - 1) + 0.5) ** 2
         changed = clone(model).set_params(**changes, limits=replace(limits, memory=memory))
         return _tried(changed, some(count))
@@ -237,8 +240,8 @@ def _planned(
             break
         count = min(2 * count, most)
     # Noise in what a process holds, taken for a quadratic term, would be gigabytes; so there is one where one must be.
-    has_matrix = (is_taught and size == n) or metric.takes_distances or selector.is_automatic
-    return _extrapolated(trials[-3:], n, before, held, 2 if has_matrix else 1)
+    has_matrix = (is_taught and size == searched) or metric.takes_distances or selector.is_automatic
+    return _extrapolated(trials[-3:], n, searched, before, held, 2 if has_matrix else 1)
 
 
 def _tried(model: LandmarkDiffusionMap, points: NDArray[Any]) -> _Trial:
@@ -256,7 +259,9 @@ def _tried(model: LandmarkDiffusionMap, points: NDArray[Any]) -> _Trial:
     return _Trial(len(points), meter.costs, n_landmarks, (float(batch), float(alone)))
 
 
-def _extrapolated(trials: list[_Trial], n: int, before: float, held: float, degree: int) -> Plan:
+def _extrapolated(
+    trials: list[_Trial], n: int, searched: int, before: float, held: float, degree: int
+) -> Plan:
     """Return what a fit of n points takes, by the laws of its stages; memory is of this degree."""
     sizes, last = [trial.n_points for trial in trials], trials[-1]
     names = list(last.costs)
@@ -269,8 +274,12 @@ def _extrapolated(trials: list[_Trial], n: int, before: float, held: float, degr
 
     def costs_of(count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return seconds and bytes of each stage."""
-        n_bytes = max(before - held, 0.0) + np.array([grown(count) for grown in room])
-        return pace * [grown(count) for grown in times], n_bytes
+        # A sample is searched for a tolerance; all points are embedded.
+        counts = [count if name in OF_ALL else min(count, searched) for name in names]
+        n_bytes = max(before - held, 0.0) + np.array(
+            [grown(n) for grown, n in zip(room, counts, strict=True)]
+        )
+        return pace * [grown(n) for grown, n in zip(times, counts, strict=True)], n_bytes
 
     for stride in (digit * 10**power for power in range(9) for digit in (1, 2, 5)):
         seconds, n_bytes = costs_of(n // stride)
