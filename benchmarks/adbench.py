@@ -33,10 +33,11 @@ EQUAL = 0.01
 INTRODUCTION = """\
 # ADBench
 
-[`NoveltyDetector`](../howto/detectors.md) beside PyOD's detectors on {count} of the 47 classical data sets of ADBench, from 80 to 619,326 rows.
+[`NoveltyDetector`](../guide/packages.md#outlier-detectors-scikit-learn-and-pyod) beside PyOD's
+detectors on {count} of the 47 classical data sets of ADBench.
 {missing}
-All detectors have their default settings, PyOD's `contamination=0.1` among them. Of larger sets, {rows:,} rows are drawn, with at least {least} anomalies. {splits} random splits leave
-30 % of the rows for the test; columns are scaled by the training part. Each split is used twice:
+All detectors have their default settings, PyOD's `contamination=0.1` among them. Of larger sets, {rows:,} rows are drawn, with at least
+{least} anomalies. {splits} random splits leave 30 % of the rows for the test; columns are scaled by the training part. Each split is used twice:
 
 - **clean**: the anomalies are removed from the training part, and ours is `NoveltyDetector()`.
 - **contaminated**: they stay in it, as in ADBench's unsupervised runs, and ours is `NoveltyDetector(contamination=0.1)`.

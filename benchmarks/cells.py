@@ -31,12 +31,10 @@ OURS: dict[str, dict[str, Any]] = {
     'ldmaps, `epsilon="local"`': {"epsilon": "local"},
     'ldmaps, `epsilon="local"`, `alpha=1`': {"epsilon": "local", "alpha": 1.0},
 }
-#: Cells of a larger set: cells of the first one, drawn with noise.
-N_DRAWN, NOISE = 10_000, 0.5
 INTRODUCTION = """\
 # Single cells
 
-[`ldmaps.anndata.diffmap`](../howto/cells.md) beside `scanpy.tl.diffmap` on the two data sets of cells that ship with scanpy: pbmc68k_reduced
+[`ldmaps.anndata.diffmap`](../guide/packages.md#single-cells-with-anndata) beside `scanpy.tl.diffmap` on the two data sets of cells that ship with scanpy: pbmc68k_reduced
 (700 blood cells, 50 principal components) and krumsiek11 (640 simulated cells, 11 genes, all of them used). scanpy has its default settings,
 which remove the influence of density (`alpha=1` here).
 
@@ -52,17 +50,6 @@ def data_sets() -> dict[str, tuple[Any, str]]:
     simulated = scanpy.datasets.krumsiek11()
     simulated.obsm["X_all"] = np.asarray(simulated.X, dtype=np.float64)
     return {"pbmc68k_reduced": (blood, "X_pca"), "krumsiek11": (simulated, "X_all")}
-
-
-def many_cells(adata: Any, use_rep: str) -> Any:
-    """Return more cells than the data have: drawn from them, with noise of half of each column's deviation."""
-    rng = np.random.default_rng(0)
-    known = np.asarray(adata.obsm[use_rep], dtype=np.float64)
-    drawn = known[rng.integers(0, len(known), N_DRAWN)]
-    drawn = drawn + NOISE * known.std(axis=0) * rng.normal(size=drawn.shape)
-    many = scanpy.AnnData(np.zeros((N_DRAWN, 1), dtype=np.float32))
-    many.obsm[use_rep] = drawn
-    return many
 
 
 def theirs(adata: Any, use_rep: str, n_neighbors: int = N_NEIGHBORS) -> np.ndarray:
@@ -142,8 +129,6 @@ def page() -> str:
             of_new, of_old, inside = new_cells(adata, use_rep, settings)
             n_new = len(range(0, adata.n_obs, NEW_EVERY))
             projections.append([name, who, f"{of_new:.3f}", f"{of_old:.3f}", f"{inside} of {n_new}"])
-    blood, use_rep = data_sets()["pbmc68k_reduced"]
-    costs += compare_costs(f"{N_DRAWN:,} drawn", many_cells(blood, use_rep), use_rep, rounds=1)
     return "\n".join(
         [
             INTRODUCTION.format(scanpy=version("scanpy"), where=provenance()),
@@ -151,8 +136,7 @@ def page() -> str:
             "scanpy's at 15 neighbours; 1 is the same. scanpy's own map with twice the neighbours is the yardstick:",
             "",
             table(["cells", "map", *map(str, COUNTS)], agreements),
-            f"**Time.** Milliseconds of processor time for neighbours and map, in turns, and the median of the ratios; {N_DRAWN:,} cells are "
-            "drawn from pbmc68k_reduced, with noise:",
+            "**Time.** Milliseconds of processor time for neighbours and map, in turns, and the median of the ratios:",
             "",
             table(["cells", "map", "scanpy", "ours", "times faster"], costs),
             "**New cells.** The map is fitted without every fifth cell, which is then projected; scanpy cannot do this. Share of the "

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+
 import numpy as np
 import pytest
 from page_examples import run_block
@@ -122,6 +125,20 @@ def test_a_map_and_settings_of_a_fit_exclude_each_other(universe, estimator):
         LandmarkDiffusionMapAnalysis(universe, "name CA", model=LandmarkDiffusionMap())
     with pytest.raises(InvalidInputError, match="choose the same atoms with select"):
         LandmarkDiffusionMapAnalysis(universe, "name CB", model=estimator)
+
+
+def test_metadata_of_the_mdakit_are_those_of_the_package():
+    yaml = pytest.importorskip("yaml")
+    root = Path(__file__).parents[1]
+    stated = yaml.safe_load((root / "tools" / "mdakit.yaml").read_text())
+    known = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    assert stated["python_requires"] == known["requires-python"]
+    assert f"MDAnalysis{stated['mdanalysis_requires']}" in known["optional-dependencies"]["mdanalysis"]
+    assert (stated["project_name"], stated["license"]) == (known["name"], known["license"])
+    assert (stated["description"], stated["keywords"]) == (known["description"], known["keywords"])
+    assert stated["publications"] == [known["urls"]["Paper"]]
+    assert f"Development Status :: 4 - {stated['development_status']}" in known["classifiers"]
+    assert stated["import_name"] == LandmarkDiffusionMapAnalysis.__module__
 
 
 def test_the_example_of_the_page(tmp_path, monkeypatch):
