@@ -78,6 +78,12 @@ BENCHMARKS = (
         ("benchmarks/stream.py",),
     ),
     Benchmark(
+        "embedding",
+        "How near is embedding to the speed of memory?",
+        {"benchmarks/embedding.md": "embedding"},
+        ("benchmarks/embedding.py",),
+    ),
+    Benchmark(
         "gradient",
         "What do gradients cost?",
         {"benchmarks/gradient.md": "gradients"},
