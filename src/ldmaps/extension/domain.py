@@ -29,10 +29,12 @@ def excess_with_gradient(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return how far points are beyond the domain, in the metric's units, and the gradient of that."""
     squared = embedder.squares(X)
+    within = squared <= embedder.squared_radii
+    # Inside, where a simulation is nearly always, U ≤ min u ≤ 0 and nothing else need be known.
+    if within.any() if len(X) == 1 else within.any(axis=1).all():
+        return np.zeros(len(X)), np.zeros(X.shape)
     beyond = squared.astype(np.float64) - embedder.squared_radii
     lowest = beyond.min(axis=1, keepdims=True)
-    if lowest.max() <= 0.0:  # inside, where most of a simulation is, U ≤ min u needs not be known
-        return np.zeros(len(X)), np.zeros(X.shape)
     rate = 0.5 / (SOFTNESS * embedder.epsilon)
     shares = np.exp(rate * (lowest - beyond))
     totals = shares.sum(axis=1)

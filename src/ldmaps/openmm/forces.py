@@ -54,6 +54,8 @@ class WallEnergy:
         """Return the energy in kJ/mol and the force in kJ/mol/nm, (atoms, 3)."""
         excess, gradient = excess_with_gradient(self.embedder, positions_in_nm(state, self.n_atoms)[None])
         stretch = max(float(excess[0]) - self.margin, 0.0)
+        if stretch == 0.0:
+            return 0.0, np.zeros((self.n_atoms, 3))
         return 0.5 * self.strength * stretch**2, -self.strength * stretch * gradient[0]
 
 
