@@ -231,7 +231,10 @@ class Euclidean(Metric):
         is_as_made: Callable[[], bool],
     ) -> DirectStep | None:
         """Return a way to embed rows whose features are multiplied by ``factors``, while ``is_as_made``."""
-        if isinstance(landmarks, RowPoints) and len(landmarks) > kernels.FEW:
+        # Products of matrices are quicker for many landmarks, and always where our registers are the narrowest: the
+        # library that multiplies has wider ones.
+        is_wide = isinstance(landmarks, RowPoints)
+        if is_wide and (len(landmarks) > kernels.FEW or kernels.INSTRUCTION_SET == "baseline"):
             return None
         columns = np.ascontiguousarray(cast(RowPoints, landmarks).values.T)
         left = factors, _largest(columns.dtype, len(factors)), columns
