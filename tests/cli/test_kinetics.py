@@ -186,6 +186,17 @@ def test_what_cannot_be_done_is_said(folder, options, message, capsys):
     assert message in capsys.readouterr().err
 
 
+def test_a_tolerance_leaves_few_landmarks_with_a_certificate(folder, tmp_path, capsys):
+    points = np.random.default_rng(0).uniform(-1, 1, size=(3000, 2))
+    np.savetxt(tmp_path / "rows.csv", points, delimiter=",", header="x,y", comments="")
+    path, table, few = str(tmp_path / "map.ldm"), str(tmp_path / "rows.csv"), str(tmp_path / "x.ldm")
+    LandmarkDiffusionMap(n_components=2, epsilon=0.1, n_landmarks=80).fit(points).save(path)
+    learn = ["kinetics", path, table, "--learn", "observable", "--values", f"{table}:x", "-o", few]
+    assert main([*learn, "--tolerance", "3"]) == 0
+    assert "distilled from 80 onto" in capsys.readouterr().err
+    assert ldmaps.load(few).certificate_.upper_bound <= 3
+
+
 def test_a_function_is_learned_on_a_map_only(folder, capsys):
     assert kinetics(folder, "--lag", "0.1", "--modes", "1") == 0
     model = str(folder / "out.ldm")

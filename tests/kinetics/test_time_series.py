@@ -3,6 +3,7 @@
 import mdtraj
 import numpy as np
 import pytest
+from known_diffusions import ornstein_uhlenbeck
 
 import ldmaps
 from ldmaps import LandmarkDiffusionMap
@@ -115,3 +116,18 @@ def test_slow_modes_of_frames_are_a_map_of_frames(model, frames, tmp_path):
     moved = frames[:100] + np.float32(3.0)
     np.testing.assert_allclose(loaded.transform(moved), slow.transform(frames[:100]), atol=1e-3)
     assert loaded.gradient(frames[:2]).shape == (2, 1, 4, 3)
+
+
+@pytest.mark.parametrize("with_runs", [False, True])
+@pytest.mark.parametrize("chunks", [(700, 2), (333, 1), (2000, 2)])
+def test_blocks_of_a_dask_array_are_rows_in_order(with_runs, chunks):
+    array = pytest.importorskip("dask.array")
+    points = ornstein_uhlenbeck(2000, [30.0, 8.0])
+    runs = np.repeat([0, 1, 2], [700, 600, 700]) if with_runs else None
+    model = LandmarkDiffusionMap(n_components=2, epsilon=0.3, n_landmarks=50).fit(points)
+    found = model.slow_modes(array.from_array(points, chunks=chunks), lag=3, n_modes=1, runs=runs)
+    truth = model.slow_modes(points, lag=3, n_modes=1, runs=runs)
+    np.testing.assert_allclose(
+        found.transform(points[:50]), truth.transform(points[:50]), rtol=1e-6, atol=1e-8
+    )
+    np.testing.assert_allclose(found.timescale_errors_, truth.timescale_errors_, rtol=1e-6)

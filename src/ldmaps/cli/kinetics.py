@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ldmaps.inputs.source import FrameChunk
     from ldmaps.maps.function_map import FunctionMap
 
-SHOWN = "output learn lag modes source target values name plot top force"
+SHOWN = "output learn lag modes source target values name tolerance plot top force"
 EPILOG = """\
 What is learned is a map itself, in a file that all other commands take: its
 coordinates are called slow1, slow2, ..., q, mfpt, or the name of the column.
@@ -61,6 +61,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         --values FILE[:COLUMN]  the observable at each frame: a column of a table or a PLUMED COLVAR
         --name NAME        what the coordinate is called (q, mfpt, or the column)
         --least-r2 R2=0.3  R2 on held-out frames below which an observable is an error
+        --tolerance PERCENT  keep only as many landmarks as this error, in percent of the range, allows; certified
         --regions FILE     regions file that --source and --target name regions of
         --n-basins N       how many basins to look for
         {options.ENTER}
@@ -68,7 +69,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         --weights FILE[:COLUMN]  statistical weight of each frame
         --kt KT            the weights are a bias energy V, and the weight is exp(V/KT); 2.494 is 300 K in kJ/mol
     """
-    options.add(parser, table, kt=float, lag=lag, least_r2=float)
+    options.add(parser, table, kt=float, tolerance=float, lag=lag, least_r2=float)
     options.add_input_options(parser)
     options.add(parser.add_argument_group("atoms"), f"{options.NAMING}\n{options.MATCHING}")
     options.add_common(parser)
@@ -108,6 +109,8 @@ def run(arguments: argparse.Namespace) -> None:
     source = options.open_files(arguments, arguments.inputs, model.source_)
     with reporting(shown_progress(arguments)):
         learned = _learned(arguments, model, source)
+        if arguments.tolerance is not None:
+            learned = learned.distil(source, tolerance=arguments.tolerance)
     learned.save(arguments.output)
     record = learned.record_
     if arguments.plot is not None:

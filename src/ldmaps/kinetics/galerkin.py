@@ -18,6 +18,7 @@ from ldmaps.kinetics.stopped_sums import StoppedPairs, StoppedSums
 from ldmaps.kinetics.time_series import TimeSeries
 from ldmaps.kinetics.walk_modes import WalkModes, evaluate, landmark_weights, walk_modes
 from ldmaps.maps.estimator import DiffusionEstimator
+from ldmaps.threads import single_threaded_blas
 from ldmaps.user_warnings import warn
 
 #: Numbers of functions that are tried, and ridges, in units of the mean variance of a function.
@@ -150,6 +151,17 @@ def solve(
     bounds: tuple[float, float],
 ) -> Solved:
     """Solve for a function with values ``at_sets``, (n,), at frames in a set, between ``bounds`` everywhere."""
+    with single_threaded_blas():  # many small problems, on which threads lose more than they gain
+        return _solve(model, followed, wanted, at_sets, bounds)
+
+
+def _solve(
+    model: DiffusionEstimator,
+    followed: Followed,
+    wanted: Callable[[StoppedSums], _Array],
+    at_sets: _Array,
+    bounds: tuple[float, float],
+) -> Solved:
     choice = choose(followed.blocks, wanted)
     blocks = [block.leading(choice.n_combined) for block in followed.blocks]
     between, functions = followed.between, followed.functions[:, : choice.n_combined]

@@ -29,6 +29,7 @@ from ldmaps.kinetics.walk_modes import evaluate, walk_modes
 from ldmaps.maps.estimator import DiffusionEstimator
 from ldmaps.maps.function_map import FunctionMap
 from ldmaps.settings import check_whole
+from ldmaps.threads import single_threaded_blas
 from ldmaps.user_warnings import warn
 
 #: Lags at which time scales are estimated, in units of the one that was asked for.
@@ -127,11 +128,12 @@ def slow_modes(
     blocks = list(pairs.blocks)
     sums = total(blocks)
     _check_pairs(blocks, sums, step, n_frames, series)
-    choice, scores = choose(blocks, n_modes)
-    found = slowest(sums, choice)
-    kept = _count(found, n_modes)
-    _check_slow(found, choice, series.in_units(step))
-    facts, times = _time_scales(pairs.blocks, choice, kept, step)
+    with single_threaded_blas():  # many small eigenproblems, on which threads lose more than they gain
+        choice, scores = choose(blocks, n_modes)
+        found = slowest(sums, choice)
+        kept = _count(found, n_modes)
+        _check_slow(found, choice, series.in_units(step))
+        facts, times = _time_scales(pairs.blocks, choice, kept, step)
     facts |= {"lag": float(lag), "unit": series.unit, "n_frames": n_frames}
     facts |= {"n_combined": choice.n_combined, "ridge": choice.ridge, "score": choice.score}
     facts["scores"] = [[one.n_combined, one.ridge, one.score] for one in scores]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError, Named
-from ldmaps.inputs.opening import is_blocked
+from ldmaps.inputs.opening import is_blocked, is_dask_array
 from ldmaps.inputs.source import FrameChunk, PointSource
 from ldmaps.maps.estimator import DiffusionEstimator
 from ldmaps.progress import is_shown, stage
@@ -50,7 +50,7 @@ class TimeSeries:
     model : DiffusionMap or LandmarkDiffusionMap
         Which says what a point is.
     X : array-like, or trajectories and tables
-        As for ``model.transform``. Each file is a run.
+        As for ``model.transform``. Each file is a run. Blocks of rows of a Dask array are computed one after the other.
     runs : array-like of shape (n,), optional
         Of an array: a number for each row, the same for all rows of one run. By default all are one run.
     sample_weight : array-like of shape (n,), optional
@@ -69,11 +69,13 @@ class TimeSeries:
         in_time: bool = True,
     ) -> None:
         self._in_time = in_time
-        if is_blocked(X):
+        self._blocks = X if is_dask_array(X) else None
+        if self._blocks is None and is_blocked(X):
             raise InvalidInputError(
-                "dask arrays are not supported here; pass an array, or files through ldmaps.inputs.open_files"
+                "files opened for workers are not supported here; open them with ldmaps.inputs.open_files"
             )
-        self._points = model.checked_points(X)
+        self._model = model
+        self._points = model.checked_points(X) if self._blocks is None else X
         self._runs = None if runs is None else np.asarray(runs)
         self._weights = _checked_weights(sample_weight)
         if isinstance(self._points, PointSource):
@@ -135,6 +137,9 @@ class TimeSeries:
 
     def _stretches(self) -> Iterator[tuple[NDArray[Any], bool]]:
         """Yield points of one run each, and whether a run begins with them."""
+        if self._blocks is not None:
+            yield from self._of_blocks(self._blocks)
+            return
         if not isinstance(self._points, PointSource):
             yield from _of_array(np.asarray(self._points), self._runs)
             return
@@ -147,6 +152,21 @@ class TimeSeries:
                 _check_spacing(chunk, None if begins_run else before, self.interval)
             yield chunk.frames, begins_run
             before = chunk
+
+    def _of_blocks(self, blocks: Any) -> Iterator[tuple[NDArray[Any], bool]]:
+        """Yield the blocks of rows of a Dask array, one after the other in memory."""
+        rows = blocks.rechunk(dict.fromkeys(range(1, blocks.ndim), -1))
+        row, last = 0, None
+        for place in range(rows.numblocks[0]):
+            points = np.asarray(self._model.checked_points(rows.blocks[place].compute()))
+            runs = None if self._runs is None else self._runs[row : row + len(points)]
+            for number, (part, begins_run) in enumerate(_of_array(points, runs)):
+                if number == 0 and row > 0:  # which may go on with the run of the block before
+                    yield part, runs is not None and runs[0] != last
+                else:
+                    yield part, begins_run
+            row += len(points)
+            last = None if runs is None else runs[-1]
 
 
 def _checked_weights(sample_weight: ArrayLike | None) -> NDArray[np.float64] | None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.embedder import Embedder
+from ldmaps.fit.certify import Certificate
 from ldmaps.fit.fitted_map import FittedMap
 from ldmaps.fit.function_record import FunctionRecord
 from ldmaps.fit.settings import FitSettings
@@ -55,6 +56,8 @@ class FunctionMap(DiffusionEstimator):
     ----------
     record_ : FunctionRecord
         ``kind``, ``names`` of the coordinates, ``facts`` (all numbers that were found) and ``lines`` (in words).
+    certificate_ : Certificate or None
+        What :meth:`distil` promises about new points, compared with the map it was given.
     timescales_, timescale_errors_, timescale_intervals_ : ndarray
         Of slow modes: implied time scales, their standard errors and 95 % intervals, in the unit of the lag.
     eigenvalues_ : ndarray
@@ -69,6 +72,7 @@ class FunctionMap(DiffusionEstimator):
     """
 
     record_ = Learned[FunctionRecord]()
+    certificate_ = Learned[Certificate | None](may_be_none=True)
     timescales_ = Fact()
     timescale_errors_ = Fact()
     timescale_intervals_ = Fact()
@@ -136,6 +140,26 @@ class FunctionMap(DiffusionEstimator):
         """Become the map of functions that were ``fitted`` elsewhere, such as read from a file."""
         self.metric = fitted.embedder.metric  # which scikit-learn's tags ask for
         return super().adopt(fitted)
+
+    def distil(
+        self, X: Any, *, tolerance: float | None = None, n_landmarks: int | None = None, random_state: int = 0
+    ) -> FunctionMap:
+        """Return the same functions as a map with fewer landmarks, certified to a tolerance.
+
+        Parameters
+        ----------
+        X, tolerance, n_landmarks, random_state
+            See :func:`ldmaps.kinetics.distil`.
+
+        Returns
+        -------
+        FunctionMap
+            With ``certificate_`` where a tolerance was given.
+        """
+        from ldmaps.kinetics.distillation import distil
+
+        settings: dict[str, Any] = {"tolerance": tolerance, "n_landmarks": n_landmarks}
+        return distil(self, X, random_state=random_state, **settings)
 
     def fit(self, X: Any, y: object = None, sample_weight: Any = None) -> NoReturn:
         """Raise: functions are learned on a map, by its ``slow_modes`` and the like.
