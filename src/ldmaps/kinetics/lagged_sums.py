@@ -84,15 +84,24 @@ class LaggedPairs:
         """Return the sums over pairs whose second row is one of the last ``n_new``."""
         shape = len(self.lags), known.shape[1], known.shape[1]
         instant, lagged = np.zeros(shape), np.zeros(shape)
+        begin = len(known) - n_new
+        new = known[begin:]
+        own = new.T @ new if (weights == 1.0).all() else None
         for place, lag in enumerate(self.lags):
             last = len(known) - lag  # where the first rows of pairs end
-            first = max(last - n_new, 0)
+            first = max(begin - lag, 0)
             if last <= first:
                 continue
             now, later = known[first:last], known[first + lag :]
-            scale = weights[first:last, None]
-            weighted = now * scale
-            instant[place] = 0.5 * (weighted.T @ now + (later * scale).T @ later)
-            product = weighted.T @ later
+            if own is not None and first + lag == begin and 2 * lag < n_new:
+                # Without weights all lags share Σ over the new rows; the first rows of pairs are those, moved by the lag.
+                before, after = known[first:begin], known[last:]
+                instant[place] = own + 0.5 * (before.T @ before - after.T @ after)
+                product = now.T @ later
+            else:
+                scale = weights[first:last, None]
+                weighted = now * scale
+                instant[place] = 0.5 * (weighted.T @ now + (later * scale).T @ later)
+                product = weighted.T @ later
             lagged[place] = 0.5 * (product + product.T)
         return LaggedSums(n_new, instant, lagged)

@@ -34,8 +34,9 @@ from ldmaps.user_warnings import warn
 
 #: Lags at which time scales are estimated, in units of the one that was asked for.
 MULTIPLES = (1, 2, 3, 5)
-#: Numbers of the walk's modes that are tried, and ridges, in units of the mean variance of a function.
-N_COMBINED = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 75, 100)
+#: Numbers of the walk's modes that are tried, and ridges, in units of the mean variance of a function. The slowest
+#: functions are smooth, and a pass over the frames costs with the square of the largest number.
+N_COMBINED = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50)
 RIDGES = (0.0, 1e-4, 1e-3, 1e-2)
 #: Modes that are judged, and that are kept at most, where their number is not given.
 MOST_KEPT = 5
@@ -118,7 +119,7 @@ def slow_modes(
         check_whole("n_modes", n_modes, 1)
     series = TimeSeries(model, X, runs, sample_weight)
     step = series.in_rows(lag)
-    modes = walk_modes(model)
+    modes = walk_modes(model, max(N_COMBINED))
     pairs = LaggedPairs([step * multiple for multiple in MULTIPLES])
     n_frames = 0
     for stretch in series:

@@ -62,8 +62,8 @@ def check_landmarks(embedder: Embedder) -> None:
         )
 
 
-def walk_modes(model: DiffusionEstimator) -> WalkModes:
-    """Return the modes of a fitted map's walk over its landmarks."""
+def walk_modes(model: DiffusionEstimator, most: int = MOST_MODES) -> WalkModes:
+    """Return the leading modes of a fitted map's walk over its landmarks, so many at most."""
     embedder = model.embedder_
     n_landmarks = embedder.n_landmarks
     check_landmarks(embedder)
@@ -75,7 +75,7 @@ def walk_modes(model: DiffusionEstimator) -> WalkModes:
         alpha=model.alpha,
         n_threads=model.n_threads,
     )
-    spectrum = solve(walk, min(MOST_MODES, n_landmarks - 1)).spectrum
+    spectrum = solve(walk, min(most, n_landmarks - 1)).spectrum
     kept = spectrum.eigenvalues > LEAST_EIGENVALUE
     if not kept.any():
         raise InvalidInputError(

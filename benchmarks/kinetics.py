@@ -1,0 +1,268 @@
+"""Slow modes, committors and passage times where the truth is known, and what they cost: docs/benchmarks/kinetics.md.
+
+Usage: python benchmarks/kinetics.py [--part scales,committors,coverage,speed] [--repetitions 100]
+
+Potentials of deeptime are simulated by deeptime; their truth, like that of the others, is from a generator on a grid
+(finite volumes). Prints the tables of the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+from known_diffusions import Diffusion, double_well, mueller_brown, ornstein_uhlenbeck
+
+from ldmaps import LandmarkDiffusionMap
+from ldmaps.errors import AccuracyWarning
+from ldmaps.kinetics import slow_modes as module
+
+warnings.simplefilter("ignore", AccuracyWarning)
+
+
+def near(centre, radius):
+    return lambda x: ((x - centre) ** 2).sum(axis=-1) < radius**2
+
+
+def rms(found, truth, weights):
+    return float(np.sqrt(np.average((found - truth) ** 2, weights=weights)))
+
+
+# -- time scales -------------------------------------------------------------------------
+
+
+def line_truth(potential, low, high, n=4001, count=3):
+    """Return the time scales of dx = −V′ dt + √2 dW on a line."""
+    x = np.linspace(low, high, n)
+    v, h = potential(x[:, None]), x[1] - x[0]
+    up = np.exp(-0.5 * np.diff(v)) / h**2
+    down = np.exp(0.5 * np.diff(v)) / h**2
+    from scipy.linalg import eigvalsh_tridiagonal
+
+    stay = np.append(up, 0.0) + np.append(0.0, down)
+    values = eigvalsh_tridiagonal(stay, -np.sqrt(up * down), select="i", select_range=(1, count))
+    return 1 / values
+
+
+def grid_truth(potential, sigma, box, cells=120, count=2):
+    """Return the time scales of dx = −∇V dt + σ dW in two dimensions."""
+    kt = 0.5 * sigma**2
+    well = Diffusion(lambda x: potential(x.reshape(-1, 2)).reshape(x.shape[:-1]) / kt, box, (kt, kt), cells)
+    return well.timescales(count)[0]
+
+
+def scales():
+    import deeptime.data
+
+    print("| process | frames | lag | truth | found, with its 95 % interval | off |")
+    print("|---|---|---|---|---|---|")
+    rng = np.random.default_rng(0)
+
+    def told(name, points, runs, lag, spacing, truth, epsilon, n_landmarks=200):
+        model = LandmarkDiffusionMap(n_components=3, epsilon=epsilon, n_landmarks=n_landmarks)
+        model.fit(points[rng.permutation(len(points))[:10_000]])
+        found = model.slow_modes(points, lag=lag, n_modes=len(truth), runs=runs)
+        for mode, true in enumerate(truth):
+            value, (low, high) = spacing * found.timescales_[mode], spacing * found.timescale_intervals_[mode]
+            print(
+                f"| {name}, slow{mode + 1} | {len(points):,} | {lag * spacing:g} | {true:.3g} | {value:.3g} "
+                f"({low:.3g} to {high:.3g}) | {100 * (value / true - 1):+.1f} % |"
+            )
+
+    points = ornstein_uhlenbeck(100_000, [30.0, 8.0])
+    told("Ornstein–Uhlenbeck", points, None, 4, 1.0, [30.0, 15.0], 0.2)
+
+    prinz = deeptime.data.prinz_potential(h=1e-5, n_steps=500)  # frames every 0.005
+    runs = np.repeat(np.arange(20), 10_000)
+    points = np.concatenate(
+        [prinz.trajectory([[0.0]], 10_000, seed=s, n_jobs=1).reshape(-1, 1) for s in range(20)]
+    )
+    told("Prinz", points, runs, 4, 0.005, line_truth(prinz.potential, -1.3, 1.3)[:2], 0.005)
+
+    triple = deeptime.data.triple_well_2d(h=1e-4, n_steps=2000)  # frames every 0.2
+    runs = np.repeat(np.arange(8), 10_000)
+    starts = [[-1.0, 0.0], [1.0, 0.0]]
+    points = np.concatenate(
+        [triple.trajectory([starts[s % 2]], 10_000, seed=s, n_jobs=1).reshape(-1, 2) for s in range(8)]
+    )
+    told(
+        "triple well",
+        points,
+        runs,
+        4,
+        0.2,
+        grid_truth(triple.potential, 1.09, [(-2.5, 2.5), (-2, 3)])[:1],
+        0.05,
+    )
+
+    quadruple = deeptime.data.quadruple_well(h=1e-3, n_steps=200)  # frames every 0.2
+    starts = [[x, y] for x in (-1.0, 1.0) for y in (-1.0, 1.0)]
+    points = np.concatenate(
+        [quadruple.trajectory([starts[s % 4]], 10_000, seed=s, n_jobs=1).reshape(-1, 2) for s in range(8)]
+    )
+    truth = grid_truth(quadruple.potential, np.sqrt(0.5), [(-2.2, 2.2), (-2.2, 2.2)])[:2]
+    told("quadruple well", points, runs, 4, 0.2, truth, 0.05)
+
+
+# -- committors ----------------------------------------------------------------------------
+
+
+def committors():
+    print("| process | what | truth | found |")
+    print("|---|---|---|---|")
+    brown, spacing = mueller_brown(), 1e-3
+    in_a, in_b = near([-0.558, 1.442], 0.2), near([0.623, 0.028], 0.2)
+    truth = brown.committor(in_a(brown.grid), in_b(brown.grid))
+    errors, walks = [], []
+    for seed in range(5):
+        runs = brown.simulate(200, 100, spacing, 1e-4, seed=seed)
+        points = runs.points
+        model = LandmarkDiffusionMap(n_components=3, epsilon=0.03, n_landmarks=300).fit(points)
+        sets = {"source": in_a(points), "target": in_b(points)}
+        errors.append(
+            rms(
+                model.committor(points, lag=1, runs=runs.runs, **sets).transform(brown.grid)[:, 0],
+                truth,
+                brown.density,
+            )
+        )
+        walks.append(rms(model.committor(points, **sets).transform(brown.grid)[:, 0], truth, brown.density))
+    told("Müller–Brown, 5 × 20,000 frames", "committor, rms error, Galerkin", errors)
+    told("", "committor, rms error, the walk alone", walks)
+
+    runs = brown.simulate(400, 200, 5e-4, 1e-4, seed=11)
+    points = runs.points
+    model = LandmarkDiffusionMap(n_components=3, epsilon=0.03, n_landmarks=300).fit(points)
+    sets = {"source": in_a(points), "target": in_b(points), "runs": runs.runs, "lag": 1}
+    q, wait = model.committor(points, **sets), model.passage_time(points, **sets)
+    generator, density = brown.generator.tocoo(), brown.density
+    far = generator.row != generator.col
+    one, other, rate = generator.row[far], generator.col[far], generator.data[far]
+    flux = 0.5 * (density[one] * rate * (truth[one] - truth[other]) ** 2).sum()
+    low, high = np.array(q.rate_interval_) / 5e-4
+    print(
+        f"| Müller–Brown, 80,000 frames | rate A to B | {flux / ((1 - truth) @ density):.3g} | {q.rate_ / 5e-4:.3g} ({low:.3g} to {high:.3g}) |"
+    )
+    start = in_a(brown.grid)
+    mean = np.average(brown.passage_times(in_b(brown.grid))[start], weights=density[start])
+    low, high = 5e-4 * wait.mean_time_interval_
+    print(
+        f"| | mean first-passage time | {mean:.3g} | {5e-4 * wait.mean_time_:.3g} ({low:.3g} to {high:.3g}) |"
+    )
+
+    well = double_well((1.0, 0.1))
+
+    def along(x):
+        return x[:, 0] + 0.3 * x[:, 1]
+
+    truth = well.committor(along(well.grid) < -1.1, along(well.grid) > 1.1)
+    errors, walks = [], []
+    for seed in range(3):
+        runs = well.simulate(500, 100, 0.01, 0.005, seed=seed)
+        points = runs.points
+        model = LandmarkDiffusionMap(n_components=3, epsilon=0.08, n_landmarks=200).fit(points)
+        sets = {"source": along(points) < -1.1, "target": along(points) > 1.1}
+        errors.append(
+            rms(
+                model.committor(points, lag=5, runs=runs.runs, **sets).transform(well.grid)[:, 0],
+                truth,
+                well.density,
+            )
+        )
+        walks.append(rms(model.committor(points, **sets).transform(well.grid)[:, 0], truth, well.density))
+    told("double well, unequal diffusion, 3 × 50,000 frames", "committor, rms error, Galerkin", errors)
+    told("", "committor, rms error, the walk alone", walks)
+
+
+def told(process, what, values):
+    print(f"| {process} | {what} | 0 | {min(values):.3f} to {max(values):.3f} |")
+
+
+# -- coverage --------------------------------------------------------------------------------
+
+
+def coverage(repetitions):
+    model = LandmarkDiffusionMap(n_components=2, epsilon=0.3, n_landmarks=60)
+    model.fit(ornstein_uhlenbeck(5000, [20.0, 4.0], seed=999))
+    covered = []
+    for seed in range(repetitions):
+        found = model.slow_modes(ornstein_uhlenbeck(5000, [20.0, 4.0], seed=seed), lag=4, n_modes=1)
+        low, high = found.timescale_intervals_[0]
+        covered.append(low < 20.0 < high)
+    print(
+        f"Ornstein–Uhlenbeck, 5,000 rows: 95 % intervals of the slowest time scale cover {sum(covered)} of {repetitions}"
+    )
+
+
+# -- speed -----------------------------------------------------------------------------------
+
+
+def speed(rounds=3):
+    rng, n = np.random.default_rng(0), 100_000
+    angle = np.zeros(n)
+    for row in range(1, n):
+        angle[row] = 0.98 * angle[row - 1] + 0.2 * rng.normal()
+    swing = np.stack([np.cos(angle), np.sin(angle), 0 * angle], axis=1)
+    frames = np.repeat(0.3 * rng.normal(size=(1, 22, 3)), n, axis=0)
+    frames[:, 10:] += 0.2 * swing[:, None]
+    frames = (frames + 0.02 * rng.normal(size=frames.shape)).astype(np.float32)
+    features = np.cos(angle[:, None] + np.arange(45)) + 0.1 * rng.normal(size=(n, 45))
+    print(
+        "| 100,000 frames, 400 landmarks | embedding | slow modes: pass | solving | pass / embedding | committor: all |"
+    )
+    print("|---|---|---|---|---|---|")
+    for name, metric, points in (
+        ("RMSD, 22 atoms", "rmsd", frames),
+        ("Euclidean, 45 features", "euclidean", features),
+    ):
+        model = LandmarkDiffusionMap(n_components=3, metric=metric, n_landmarks=400).fit(points[::20])
+        rows = []
+        for _ in range(rounds):
+            began = time.perf_counter()
+            model.transform(points)
+            embedding = time.perf_counter() - began
+            solving = 0.0
+            original = module._check_pairs
+
+            def note(*arguments, check=original):
+                nonlocal solving
+                solving = time.perf_counter()
+                return check(*arguments)
+
+            module._check_pairs = note  # called where the pass ends
+            began = time.perf_counter()
+            model.slow_modes(points, lag=5)
+            ended = time.perf_counter()
+            module._check_pairs = original
+            first = time.perf_counter()
+            model.committor(points, source=angle < -1, target=angle > 1, lag=2)
+            rows.append((embedding, solving - began, ended - solving, time.perf_counter() - first))
+        embedding, run, solve, committor = np.median(rows, axis=0)
+        print(
+            f"| {name} | {embedding:.2f} s | {run:.2f} s | {solve:.2f} s | {run / embedding:.1f} | {committor:.2f} s |"
+        )
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--part", default="scales,committors,coverage,speed")
+    parser.add_argument("--repetitions", type=int, default=100)
+    arguments = parser.parse_args()
+    for part in arguments.part.split(","):
+        print(f"\n{part}")
+        if part == "coverage":
+            coverage(arguments.repetitions)
+        else:
+            {"scales": scales, "committors": committors, "speed": speed}[part]()
+
+
+if __name__ == "__main__":
+    main()
