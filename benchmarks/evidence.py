@@ -145,6 +145,12 @@ BENCHMARKS = (
         ("benchmarks/coordinates.py",),
     ),
     Benchmark(
+        "kinetics",
+        "Are time scales, committors and rates right?",
+        {"benchmarks/kinetics.md": "kinetics"},
+        ("benchmarks/kinetics.py",),
+    ),
+    Benchmark(
         "sampling",
         "Do error bars from resampling hold?",
         {"benchmarks/sampling.md": "sampling"},

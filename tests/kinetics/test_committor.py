@@ -9,7 +9,7 @@ from ldmaps import LandmarkDiffusionMap
 from ldmaps.errors import AccuracyWarning, InvalidInputError
 from ldmaps.kinetics.blocks import total
 from ldmaps.kinetics.stopped_sums import StoppedPairs
-from ldmaps.kinetics.walk_committor import chain_committor
+from ldmaps.kinetics.walk_committor import chain_committor, walk_matrix
 from ldmaps.regions import Box
 
 # -- a Markov chain ------------------------------------------------------------------
@@ -105,8 +105,25 @@ def test_the_committor_of_the_walk_is_that_of_a_plain_loop():
     np.testing.assert_allclose(found, q, atol=1e-12)
 
 
-def test_the_walk_forgets_where_points_are_dense():
-    # With α = ½ the same landscape sampled at another temperature of the sample weights the landmarks' density out.
+def test_the_walk_is_normalised_by_the_root_of_the_density():
+    points = 2 * np.random.default_rng(0).beta(2, 2, size=(400, 1)) - 1
+    model = LandmarkDiffusionMap(n_components=2, epsilon=0.05, n_landmarks=30, extension="nystrom").fit(
+        points
+    )
+    places, counts = points[model.landmark_indices_, 0], model.multiplicities_
+    kernel = np.array([[np.exp(-((x - y) ** 2) / 0.1) for y in places] for x in places])
+    density = np.array([sum(k * c for k, c in zip(row, counts, strict=True)) for row in kernel])
+    truth = np.zeros_like(kernel)
+    for row in range(30):
+        for column in range(30):
+            truth[row, column] = (
+                kernel[row, column] / np.sqrt(density[row] * density[column]) * counts[column]
+            )
+        truth[row] /= truth[row].sum()
+    np.testing.assert_allclose(walk_matrix(model), truth, rtol=1e-8)
+
+
+def test_the_committor_of_even_points_rises_evenly():
     rng = np.random.default_rng(0)
     points = rng.uniform(-1, 1, size=(3000, 1))
     model = LandmarkDiffusionMap(n_components=2, epsilon=0.01, n_landmarks=100).fit(points)
