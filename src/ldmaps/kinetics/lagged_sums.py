@@ -94,7 +94,7 @@ class LaggedPairs:
                 continue
             now, later = known[first:last], known[first + lag :]
             if own is not None and first + lag == begin and 2 * lag < n_new:
-                # Without weights all lags share Σ over the new rows; the first rows of pairs are those, moved by the lag.
+                # Without weights all lags share the sum over new rows; first rows of pairs are those, moved by the lag.
                 before, after = known[first:begin], known[last:]
                 instant[place] = own + 0.5 * (before.T @ before - after.T @ after)
                 product = now.T @ later
