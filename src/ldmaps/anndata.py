@@ -81,6 +81,10 @@ def project(adata: Any, model: Any, use_rep: str = "X_pca", *, key_added: str = 
         What the map was fitted to, as for :func:`diffmap`.
     key_added : str
         Name of the results.
+
+    See Also
+    --------
+    diffmap : fit the map.
     """
     if not hasattr(model, "embedder_"):
         raise InvalidInputError(

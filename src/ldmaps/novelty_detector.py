@@ -65,6 +65,11 @@ class NoveltyDetector(OutlierMixin, BaseEstimator):
     labels_ : ndarray of shape (N,)
         1 for training points that are outliers, 0 for the others (``predict`` returns -1 and 1).
 
+    See Also
+    --------
+    LandmarkDiffusionMap : the map that it fits; ``coverage`` has distances and p-values.
+    ldmaps.regions.Alarm : the same decision on a stream.
+
     Examples
     --------
     >>> import numpy as np

@@ -141,6 +141,10 @@ def absorb(
         when the new map has slower modes than those kept; and when the coordinates are more than 10 % (Z) apart from
         those of a fresh walk, because the points fill a hole or close a ring.
 
+    See Also
+    --------
+    ldmaps.streaming.Reservoir : collects the points outside a map from a stream.
+
     Examples
     --------
     >>> from ldmaps import LandmarkDiffusionMap

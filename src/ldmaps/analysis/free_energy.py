@@ -81,6 +81,15 @@ def free_energy_surface(
         Width of the Gaussian that counts are smoothed with, in cells; 2.5 times that where points are few. More
         hides noise and fills valleys.
 
+    Returns
+    -------
+    FreeEnergy
+        The grid and −ln p in k_BT.
+
+    See Also
+    --------
+    free_energy_profile : along one coordinate, with errors.
+
     Examples
     --------
     >>> points = np.random.default_rng(0).normal(size=(5000, 2))
@@ -146,6 +155,15 @@ def free_energy_profile(
         Width of the Gaussian that counts are smoothed with, in cells; 0 leaves them as they are.
     blocks : int
         How many. More make the error steadier, but too small where they are shorter than the correlation time.
+
+    Returns
+    -------
+    FreeEnergyProfile
+        Positions, −ln p and its error in k_BT.
+
+    See Also
+    --------
+    free_energy_surface : over two coordinates.
 
     Examples
     --------

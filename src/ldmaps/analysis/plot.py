@@ -215,9 +215,9 @@ class MapPlots:
         x : str or int
             Which coordinate, such as "psi2", or its place from 0.
         points, weights : array-like of shapes (n, n_components_) and (n,), optional
-            As for :meth:`free_energy`, in the order of time.
+            See :meth:`free_energy`, in the order of time.
         blocks : int
-            As for :func:`ldmaps.analysis.free_energy_profile`.
+            See :func:`ldmaps.analysis.free_energy_profile`.
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
         """

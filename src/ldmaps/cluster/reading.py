@@ -43,7 +43,7 @@ class BlockedFiles(InBlocks):
     settings : mapping
         What :func:`ldmaps.inputs.open_files` was given besides the files; workers pass it too.
     piece : int or str, optional
-        As for :func:`open_blocks`.
+        See :func:`open_blocks`.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ def open_blocks(
     Parameters
     ----------
     path_or_paths, top, settings
-        As for :func:`ldmaps.inputs.open_files`. Workers must find the files under the same paths.
+        See :func:`ldmaps.inputs.open_files`. Workers must find the files under the same paths.
     piece : int or str, optional
         Largest size of a piece in bytes, or as "64MB"; 32 MB by default. Pieces are equal, and
         each thread of the workers there are now gets as many. Results do not depend on it. A

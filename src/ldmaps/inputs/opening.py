@@ -100,6 +100,11 @@ def open_files(
         Iterate it for :class:`FrameChunk`, or pass it to ``fit`` and ``transform``.
         Coordinates of trajectories are in nm whatever the file's unit.
 
+    See Also
+    --------
+    Windows : windows of consecutive rows as points.
+    ldmaps.cluster.open_blocks : files that workers read.
+
     Examples
     --------
     >>> import ldmaps.inputs

@@ -42,7 +42,7 @@ def committor(
     model : DiffusionMap or LandmarkDiffusionMap
         The map, fitted.
     X, runs, sample_weight
-        As for :func:`~ldmaps.kinetics.slow_modes`.
+        See :func:`~ldmaps.kinetics.slow_modes`.
     source, target : array-like of bool, shape (n,), or Region
         Where processes begin and end: which frames, or a region of the map, such as
         ``find_basins(model).regions["basin 1"]``. They must not overlap.
@@ -59,6 +59,11 @@ def committor(
     FunctionMap
         With one coordinate between 0 and 1. ``rate_`` is how often the target is reached while the source was the last
         set, ``flux_`` how often in all, with 95 % intervals ``rate_interval_`` and ``flux_interval_``.
+
+    See Also
+    --------
+    passage_time : the mean time to reach a set.
+    slow_modes : the slowest functions on a map.
 
     Examples
     --------

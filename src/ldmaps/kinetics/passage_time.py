@@ -39,7 +39,7 @@ def passage_time(
     model : DiffusionMap or LandmarkDiffusionMap
         The map, fitted.
     X, runs, sample_weight
-        As for :func:`~ldmaps.kinetics.slow_modes`.
+        See :func:`~ldmaps.kinetics.slow_modes`.
     target : array-like of bool, shape (n,), or Region
         Where processes end: which frames, or a region of the map.
     lag : float
@@ -54,6 +54,10 @@ def passage_time(
     FunctionMap
         With one coordinate of 0 or more, in the unit of the lag; with ``source`` also ``mean_time_``, ``rate_`` and
         their 95 % intervals ``mean_time_interval_`` and ``rate_interval_``.
+
+    See Also
+    --------
+    committor : the chance to reach one set before another.
     """
     series = TimeSeries(model, X, runs, sample_weight)
     rows = series.in_rows(lag)

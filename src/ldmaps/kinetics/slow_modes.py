@@ -103,6 +103,11 @@ def slow_modes(
     FunctionMap
         With coordinates slow1, slow2, ... of mean 0 and variance 1 over the frames.
 
+    See Also
+    --------
+    committor : the chance to reach one set before another.
+    passage_time : the mean time to reach a set.
+
     Examples
     --------
     >>> import numpy as np

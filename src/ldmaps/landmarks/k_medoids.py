@@ -50,9 +50,19 @@ class KMedoids(LandmarkSelector):
     max_iter : int
         Most iterations to do; stops earlier when no medoid moves.
 
+    See Also
+    --------
+    PrunedSpanningTree : finds the number of landmarks from ε.
+    FarthestPoint : covers the data evenly.
+
     Notes
     -----
     A medoid minimises Σ_j w_j d(m, x_j) over its cell with sample weights w; the paper's is w = 1.
+
+    References
+    ----------
+    A. W. Long and A. L. Ferguson, "Landmark diffusion maps (L-dMaps)", Applied and Computational Harmonic Analysis 47,
+    190-211 (2019).
     """
 
     name = "kmedoids"

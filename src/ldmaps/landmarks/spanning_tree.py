@@ -34,10 +34,19 @@ class PrunedSpanningTree(LandmarkSelector):
         letter: one edge, drawn uniformly from all edges between tree and rest, is added at a time. Leaves about half
         of all points as landmarks whatever the density, and needs all N rows.
 
+    See Also
+    --------
+    KMedoids : usually more accurate for the same number of landmarks.
+
     Notes
     -----
     The numbers of landmarks that the paper reports (28 % of the Swiss roll, 1.2 % and 1.7 % of the molecular sets)
     cannot come from uniformly drawn edges; only trees whose parents adopt many neighbours get so low.
+
+    References
+    ----------
+    A. W. Long and A. L. Ferguson, "Landmark diffusion maps (L-dMaps)", Applied and Computational Harmonic Analysis 47,
+    190-211 (2019).
     """
 
     name = "pst"

@@ -32,7 +32,7 @@ class DiffusionMap(LearnsFunctions):
     Parameters
     ----------
     n_components, epsilon, metric, outliers, random_state, n_threads, verbose
-        As for :class:`~ldmaps.LandmarkDiffusionMap`; an ε too small to connect the points is an error.
+        See :class:`~ldmaps.LandmarkDiffusionMap`; an ε too small to connect the points is an error.
     alpha : float
         Density normalisation, 0 to 1. 0 keeps the density's influence (the paper's), ½ approximates the Fokker–Planck
         operator of the sampled density, 1 removes the density and leaves the manifold's geometry.
@@ -55,16 +55,24 @@ class DiffusionMap(LearnsFunctions):
     embedding_ : ndarray of shape (N, n_components_)
         λᵗψ of the training points.
     eigenvalues_, spectrum_, epsilon_, n_components_, bandwidth_, diagnosis_, embedder_
-        As for :class:`~ldmaps.LandmarkDiffusionMap`.
+        See :class:`~ldmaps.LandmarkDiffusionMap`.
     landmark_indices_, multiplicities_
         All points (of positive weight) and their weights, for symmetry with :class:`~ldmaps.LandmarkDiffusionMap`.
     solution_ : Solution
         Which solver it was, in how many passes, and a bound on each coordinate's error.
 
+    See Also
+    --------
+    LandmarkDiffusionMap : the map over M landmarks, for many points and quick projection.
+
     Notes
     -----
     With ``sample_weight`` c the walk is that of the data set in which point i stands c_i times, for any positive real
     c_i, and ψᵀCψ = 1. Points of weight 0 take no part in the fit and are embedded by Nyström.
+
+    References
+    ----------
+    R. R. Coifman and S. Lafon, "Diffusion maps", Applied and Computational Harmonic Analysis 21, 5-30 (2006).
 
     Examples
     --------

@@ -133,6 +133,20 @@ class LandmarkDiffusionMap(LearnsFunctions):
     embedder_ : Embedder
         The part that embeds new points, for lowest overhead.
 
+    See Also
+    --------
+    DiffusionMap : the exact map, in which every point is a landmark.
+    ldmaps.load : read a saved map.
+    ldmaps.regions.find_basins : metastable states of a map.
+    ldmaps.plan : predict time and memory of a fit.
+
+    References
+    ----------
+    A. W. Long and A. L. Ferguson, "Landmark diffusion maps (L-dMaps)", Applied and Computational Harmonic Analysis 47,
+    190-211 (2019).
+
+    R. R. Coifman and S. Lafon, "Diffusion maps", Applied and Computational Harmonic Analysis 21, 5-30 (2006).
+
     Examples
     --------
     >>> from ldmaps import LandmarkDiffusionMap

@@ -33,6 +33,20 @@ def load(path: str | os.PathLike[str], *, metric: Any = None) -> Any:
     DiffusionMap, LandmarkDiffusionMap or FunctionMap
         Fitted, as it was saved. ``embedding_`` is there if it was stored; what only :meth:`fit` needs (kept
         distances, the points' cells) is not.
+
+    See Also
+    --------
+    LandmarkDiffusionMap.save : write the file.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from ldmaps import LandmarkDiffusionMap, load
+    >>> from ldmaps.datasets import swiss_roll
+    >>> path = os.path.join(tempfile.mkdtemp(), "roll.ldm")
+    >>> LandmarkDiffusionMap(2, 9.0, n_landmarks=50).fit(swiss_roll(300).points).save(path)
+    >>> load(path).n_components_
+    2
     """
     stored = read_model(path, metric=metric)
     estimator = _ESTIMATORS[stored.estimator]

@@ -100,6 +100,10 @@ class Features(Periodic):
     names : sequence of str, optional
         What each is called.
 
+    See Also
+    --------
+    RMSD : superposed atoms.
+
     Examples
     --------
     >>> import numpy as np

@@ -25,6 +25,11 @@ class Periodic(Metric):
         Length after which a coordinate repeats: 2π for radians, 360 for degrees, one value for all features or one
         each. Angles may lie anywhere; they need not be wrapped.
 
+    See Also
+    --------
+    StandardizedEuclidean : columns of different units.
+    Features : dihedrals of frames.
+
     Examples
     --------
     >>> from ldmaps.metrics import Periodic

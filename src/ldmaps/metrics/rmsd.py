@@ -44,12 +44,21 @@ class RMSD(Metric):
         The result is no longer a true metric, and where the chosen atoms lie on a line the superposition is not
         unique.
 
+    See Also
+    --------
+    Features : internal coordinates, which need no superposition.
+
     Notes
     -----
     Frames are ``(n, atoms, 3)`` or ``(n, 3·atoms)``, in any unit of length, which is then the unit of the distance.
     Errors of d² are a few roundings of the squared radii of gyration in the precision used, for every pair of
     structures (mirror images and atoms in a plane or on a line included). ``weights`` and ``superpose_on`` must not be
     changed in place once the metric has been used.
+
+    References
+    ----------
+    D. L. Theobald, "Rapid calculation of RMSDs using a quaternion-based characteristic polynomial", Acta
+    Crystallographica A61, 478-480 (2005).
 
     Examples
     --------

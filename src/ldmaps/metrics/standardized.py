@@ -31,6 +31,11 @@ class StandardizedEuclidean(Euclidean):
         standard deviation where more than half of the values are equal. Numbers, positive, are taken as they are.
         Infinity leaves a feature out of the distance, as is done with one that never varies.
 
+    See Also
+    --------
+    Euclidean : columns as they are.
+    Periodic : angles.
+
     Examples
     --------
     >>> from ldmaps.metrics import StandardizedEuclidean

@@ -44,7 +44,7 @@ class BiasLog(FrameReporter):
     bias : openmm.app.Metadynamics or set of int, optional
         The run, or the force groups whose energy is the bias. By default the column is empty.
     atoms, ignore_names
-        As for :class:`~ldmaps.openmm.LandmarkReporter`.
+        See :class:`~ldmaps.openmm.LandmarkReporter`.
     append : bool
         Whether to continue a file of an earlier part of the run. Lines of steps that a
         run started from an older checkpoint takes again are dropped first. A run that
@@ -197,6 +197,15 @@ def metadynamics_weights(
     -----
     AccuracyWarning
         When the weights rest on fewer than 50 effective frames, (Σw)²/Σw².
+
+    See Also
+    --------
+    effective_sample_size : how much the weights are worth.
+
+    References
+    ----------
+    G. Bussi and A. Laio, "Using metadynamics to explore complex free-energy landscapes", Nature Reviews Physics 2,
+    200-212 (2020).
     """
     from openmm import unit
 
@@ -237,6 +246,18 @@ def effective_sample_size(weights: ArrayLike) -> float:
     ----------
     weights : array-like of shape (n,)
         Of the frames.
+
+    Returns
+    -------
+    float
+        Between 1 and n.
+
+    Examples
+    --------
+    >>> effective_sample_size([1.0, 1.0, 1.0, 1.0])
+    4.0
+    >>> effective_sample_size([1.0, 0.0, 0.0, 0.0])
+    1.0
     """
     values = np.asarray(weights, dtype=np.float64)
     return float(values.sum() ** 2 / (values**2).sum())

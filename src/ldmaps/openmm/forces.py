@@ -156,7 +156,17 @@ def boundary_restraint(
     margin : float
         How far beyond the domain, in units of √ε, frames may go freely.
     atoms, topology, ignore_names, native
-        As for :func:`coordinate_force`.
+        See :func:`coordinate_force`.
+
+    Returns
+    -------
+    openmm.Force
+        To add to the system.
+
+    See Also
+    --------
+    exploration_force : drives a run beyond the map.
+    bias_variable : a coordinate for metadynamics.
     """
     from openmm import unit
 
@@ -197,7 +207,17 @@ def exploration_force(
         How far beyond the most isolated landmark, in units of √ε, the force keeps pushing;
         over this distance it does work of strength·reach²/2.
     atoms, topology, ignore_names
-        As for :func:`coordinate_force`.
+        See :func:`coordinate_force`.
+
+    Returns
+    -------
+    openmm.Force
+        To add to the system.
+
+    See Also
+    --------
+    boundary_restraint : the opposite.
+    ldmaps.absorbing.absorb : a map takes in the frames that were found.
     """
     from openmm import unit
 
@@ -229,7 +249,7 @@ def bias_variable(
     Parameters
     ----------
     model, coordinate, atoms, topology, ignore_names, native
-        As for :func:`coordinate_force`.
+        See :func:`coordinate_force`.
     width : float, optional
         Standard deviation of the Gaussian bumps, in the coordinate's units. By default
         1/30 of the range that the landmarks span.
@@ -238,6 +258,17 @@ def bias_variable(
         there. By default the range of the map's coefficients, which no point can exceed.
     grid_width : int, optional
         Points of the table; by default OpenMM's choice, five per width.
+
+    Returns
+    -------
+    openmm.app.BiasVariable
+        For ``openmm.app.Metadynamics``.
+
+    See Also
+    --------
+    coordinate_force : the coordinate as a force, for other biases.
+    boundary_restraint : keeps the run where the map is valid.
+    metadynamics_weights : weights of the frames of such a run.
     """
     from openmm import app
 

@@ -154,7 +154,7 @@ class Save(_OnEvent):
     folder : path-like
         Created if missing.
     kind, region
-        As for :class:`Stop`.
+        See :class:`Stop`.
 
     Attributes
     ----------
@@ -193,7 +193,7 @@ class Branch(_OnEvent):
     Parameters
     ----------
     kind, region
-        As for :class:`Stop`.
+        See :class:`Stop`.
     most : int
         Snapshots to keep; the oldest go first.
 
@@ -317,6 +317,15 @@ def run_until(simulation: Any, steps: int, reporter: LandmarkReporter) -> Event 
         Most steps to run.
     reporter : LandmarkReporter
         Reports last during this run, whether or not it was appended before.
+
+    Returns
+    -------
+    Event or None
+        The event that stopped the run; None if all steps were run.
+
+    See Also
+    --------
+    Stop : the action that stops a run.
     """
     before = list(simulation.reporters)
     # Last, so that no other reporter misses the frame at which the run stops.

@@ -109,7 +109,7 @@ def plan(
         Where ``data`` is a number: features of a point, or atoms of a frame. Points are then made up at random; yours
         are better, because where they crowd decides how long a bandwidth or landmarks take to find.
     metric, n_landmarks, settings
-        As for the estimator.
+        See the estimator.
     n : int, optional
         How many points the fit will have, where ``data`` are a sample.
     dtype : float32 or float64
@@ -119,6 +119,10 @@ def plan(
     -------
     Plan
         Time and memory, in all and for each stage, and what a new point takes.
+
+    See Also
+    --------
+    LandmarkDiffusionMap : the fit that is planned.
 
     Notes
     -----

@@ -41,6 +41,10 @@ class Alarm(Region):
         long run. While an event lasts, each of its records raises it by a hundredth of ``step``, which is taken back
         if the stream returns to where it was.
 
+    See Also
+    --------
+    RegionTracker : follows a stream through alarms and regions.
+
     Examples
     --------
     >>> from ldmaps import LandmarkDiffusionMap

@@ -154,6 +154,32 @@ def find_basins(
         ``leave`` of 0.5 or more, no record can be in two basins.
     names : sequence of str, optional
         One per basin, most populated first; "basin 1", "basin 2", … by default.
+
+    Returns
+    -------
+    Basins
+        Regions, names, populations and crispness.
+
+    See Also
+    --------
+    region_labels : which basin each point is in.
+    count_transitions : transitions and dwell times.
+    representatives : a landmark per basin.
+
+    References
+    ----------
+    S. Röblitz and M. Weber, "Fuzzy spectral clustering by PCCA+", Advances in Data Analysis and Classification 7,
+    147-179 (2013).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ldmaps import LandmarkDiffusionMap
+    >>> rng = np.random.default_rng(0)
+    >>> wells = np.concatenate([rng.normal(-2, 0.5, (600, 2)), rng.normal(2, 0.5, (300, 2))])
+    >>> model = LandmarkDiffusionMap(2, 0.5, n_landmarks=100).fit(wells)
+    >>> find_basins(model, 2, names=["left", "right"]).populations.round(2).tolist()
+    [0.67, 0.33]
     """
     high, _ = _thresholds(enter, leave)
     if not hasattr(model, "eigenvalues_"):
@@ -202,6 +228,15 @@ def representatives(model: Any, regions: Mapping[str, Region]) -> dict[str, int]
         The map, fitted.
     regions : mapping of str to Region
         Such as ``find_basins(model).regions``.
+
+    Returns
+    -------
+    dict of str to int
+        Numbers of landmarks; ``model.landmark_indices_`` has the training points.
+
+    See Also
+    --------
+    find_basins : the metastable states of a map.
     """
     psi = np.asarray(model.landmark_embedding_, dtype=np.float64)
     weights = np.asarray(model.multiplicities_, dtype=np.float64)

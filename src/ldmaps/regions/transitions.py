@@ -61,6 +61,15 @@ def region_labels(
         Margins are ignored.
     coverage : Coverage, optional
         Of the points; by default all count as inside the map.
+
+    Returns
+    -------
+    ndarray of int, shape (n,)
+        Number of the region in the order of ``regions``, or -1.
+
+    See Also
+    --------
+    count_transitions : transitions between regions.
     """
     n = len(coordinates)
     known = coverage or Coverage(np.zeros(n), np.ones(n, dtype=bool), np.zeros(n, dtype=np.intp))
@@ -92,6 +101,16 @@ def count_transitions(
         Which trajectory each record belongs to; transitions from one to the next are not counted.
     unit : str
         Of the times: "ps" for frames, "s" for rows of tables.
+
+    Returns
+    -------
+    Transitions
+        Counts, dwell times and their errors.
+
+    See Also
+    --------
+    region_labels : the labels.
+    find_basins : metastable states as regions.
 
     Examples
     --------

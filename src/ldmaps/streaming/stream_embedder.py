@@ -60,6 +60,12 @@ class StreamEmbedder(RecordEmbedder):
     n_threads : int, optional
         Threads for embedding; None uses every core.
 
+    See Also
+    --------
+    open_source : sources by name.
+    ldmaps.regions.RegionTracker : events of regions.
+    Reservoir : a sink that samples records outside the map.
+
     Examples
     --------
     >>> from ldmaps import LandmarkDiffusionMap
@@ -178,7 +184,7 @@ class StreamEmbedder(RecordEmbedder):
         Parameters
         ----------
         source : Source, array, iterable, async iterable, trajectory or path
-            As for :meth:`stream`.
+            See :meth:`stream`.
         sinks : sequence of Sink or callables
             Each gets every batch, in this order; all are closed at the end.
         checkpoint : path, optional

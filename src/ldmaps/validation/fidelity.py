@@ -69,6 +69,27 @@ def point_errors(
         max − min of each true coordinate, by default that of ``reference``. Pass the training set's for test points.
     matched : bool
         True compares columns as they stand; by default :func:`match_columns` first matches their order and signs.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        In percent of the ranges.
+
+    See Also
+    --------
+    nrmse : their root mean square.
+
+    References
+    ----------
+    A. W. Long and A. L. Ferguson, "Landmark diffusion maps (L-dMaps)", Applied and Computational Harmonic Analysis 47,
+    190-211 (2019).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> reference = np.array([[0.0], [1.0], [2.0]])
+    >>> point_errors(reference, [[0.0], [1.0], [1.8]]).round(6).tolist()
+    [0.0, 0.0, 10.0]
     """
     reference, embedding = _matching_pair(reference, embedding)
     if not matched:
@@ -90,7 +111,23 @@ def nrmse(
     Parameters
     ----------
     reference, embedding, ranges, matched
-        As for :func:`point_errors`.
+        See :func:`point_errors`.
+
+    Returns
+    -------
+    float
+        In percent of the ranges.
+
+    See Also
+    --------
+    point_errors : the error of each point.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> reference = np.array([[0.0], [1.0], [2.0]])
+    >>> round(nrmse(reference, [[0.0], [1.0], [1.8]]), 2)
+    5.77
     """
     return float(np.sqrt(np.mean(point_errors(reference, embedding, ranges=ranges, matched=matched) ** 2)))
 

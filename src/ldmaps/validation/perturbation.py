@@ -114,7 +114,7 @@ class Perturbation:
     Attributes
     ----------
     method : {"biorthogonal", "paper"}
-        As for :func:`predict_errors`.
+        See :func:`predict_errors`.
     eigenvalues : ndarray of shape (k,)
         λ of the exact map.
     eigenvalue_changes : ndarray of shape (k,)

@@ -237,7 +237,7 @@ class EventsFile(TextSink):
     Parameters
     ----------
     path, overwrite
-        As for :class:`OutputFile`; "-" is stdout.
+        See :class:`OutputFile`; "-" is stdout.
     """
 
     def _text(self, embedded: Embedded) -> bytes:
@@ -250,7 +250,7 @@ class QuarantineFile(TextSink):
     Parameters
     ----------
     path, overwrite
-        As for :class:`OutputFile`; "-" is stdout.
+        See :class:`OutputFile`; "-" is stdout.
     """
 
     takes_rejected = True

@@ -76,6 +76,15 @@ def open_source(
         Seconds without growth after which a followed file, or a Redis stream, counts as finished.
     stride, start, stop : int, optional
         Which frames or rows of a finished file, as in :func:`ldmaps.inputs.open_files`.
+
+    Returns
+    -------
+    Source
+        Not opened yet; a :class:`StreamEmbedder` opens it.
+
+    See Also
+    --------
+    StreamEmbedder : projects its records.
     """
     name = os.fspath(spec)
     part: dict[str, Any] = {"stride": stride, "start": start, "stop": stop}

@@ -31,7 +31,7 @@ class GrowingTrajectory(Source):
     top : path or mdtraj Topology
         File that names the atoms.
     select, model_facts, periodic
-        As for :class:`IMDSource`.
+        See :class:`IMDSource`.
     idle_end : float, optional
         Seconds without growth after which the file counts as finished; None follows it forever.
 

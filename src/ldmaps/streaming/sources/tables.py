@@ -144,7 +144,7 @@ class GrowingTable(FileSource):
     path : path
         Must exist, but may still be empty.
     model_facts, columns
-        As for :func:`open_source`.
+        See :func:`open_source`.
     form : {"csv", "ndjson"}, optional
         By default the file's name decides, or else its first bytes.
     idle_end : float, optional
