@@ -19,8 +19,10 @@ class DiffusionMap(LearnsFunctions):
     r"""Exact diffusion map, extended to new points by Nyström over all N points.
 
     .. math::
-        A_{ij} = e^{-d_{ij}^2/2\epsilon}, \quad M = D^{-1} A, \quad M \psi_l = \lambda_l \psi_l, \quad
-        \psi_l(x) = \frac{1}{\lambda_l} \sum_j \frac{A(x, x_j)}{\sum_m A(x, x_m)} \psi_l(j)
+        A_{ij} = e^{-d_{ij}^2/2\epsilon}, \quad M = D^{-1} A, \quad M \psi_l = \lambda_l \psi_l
+
+    .. math::
+        \psi_l(x) = \frac{1}{\lambda_l} \frac{\sum_j A(x, x_j) \psi_l(j)}{\sum_j A(x, x_j)}
 
     where
 

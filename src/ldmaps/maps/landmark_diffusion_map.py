@@ -36,67 +36,70 @@ class LandmarkDiffusionMap(LearnsFunctions):
     r"""Diffusion map over M landmarks, each weighted by the points it stands for.
 
     .. math::
-        \tilde D^{-1} \tilde A \tilde C \tilde\psi_l = \tilde\lambda_l \tilde\psi_l, \qquad
-        \tilde\psi_l(x) = \frac{1}{\tilde\lambda_l}
-        \sum_j \frac{\tilde A(x, z_j) c_j}{\sum_m \tilde A(x, z_m) c_m} \tilde\psi_l(j)
+        \tilde D^{-1} \tilde A \tilde C \tilde\psi_l = \tilde\lambda_l \tilde\psi_l
 
-    where :math:`z_j` are the landmarks, :math:`c_j` their multiplicities, the weight of the points in their Voronoi
-    cells (eqns clustering, ldmap_mult), :math:`\tilde A` the Gaussian kernel between them (eqn ldmap_kernel) and
+    .. math::
+        \tilde\psi_l(x) = \frac{1}{\tilde\lambda_l}
+        \frac{\sum_j \tilde A(x, z_j) c_j \tilde\psi_l(j)}{\sum_j \tilde A(x, z_j) c_j}
+
+    where :math:`z_j` are the landmarks, :math:`c_j` their multiplicities (the weight of the points in their Voronoi
+    cells; eqns clustering, ldmap_mult), :math:`\tilde A` the Gaussian kernel between them (eqn ldmap_kernel) and
     :math:`\tilde D_{ii} = \sum_j \tilde A_{ij} c_j` (eqn ldmap_norm). With :math:`\tilde\psi^T \tilde C \tilde\psi = 1`
-    the map equals the exact one of the data set in which landmark j stands :math:`c_j` times. Embedding a point takes
-    M distances and an M×k product for any N.
+    the map equals the exact map of the data set in which landmark j occurs :math:`c_j` times. Projecting a point takes
+    M distances and an M×k product, whatever N is.
 
     Parameters
     ----------
-    n_components : int or "gap"
-        Number k of coordinates; "gap" takes those before the largest drop among the ten leading non-trivial
-        eigenvalues, at least two.
-    epsilon : {"bulk", "local", "connected", "coifman"} or float
-        Bandwidth, a squared distance. Larger smooths detail away but needs fewer landmarks. "bulk" reaches 0.5 % of
-        the points from a typical one, the same for any part of the data; single points that no hop reaches are left
-        out of the walk, with a warning, and embedded, and states that no hop reaches are kept as groups. "local" gives
-        each point a bandwidth of its own, by the distance to its neighbours. "connected", the paper's, takes N rows of
-        distances, the others a sample. See docs/background/theory.md.
-    metric : str, Metric or callable
+    n_components : int or "gap", default "gap"
+        Number k of coordinates. "gap" takes those before the largest drop among the ten leading non-trivial
+        eigenvalues, without noise and harmonics.
+    epsilon : {"bulk", "local", "connected", "coifman"} or float, default "bulk"
+        Bandwidth, a squared distance. A larger one smooths out detail but needs fewer landmarks. "bulk": √ε reaches
+        0.5 % of the points from a typical one; isolated points are excluded from the fit (with a warning) but still
+        receive coordinates, and disconnected states are kept as groups. "local": a bandwidth for each point, from the
+        distance to its neighbours. "connected", the paper's: the smallest ε that connects all points. "coifman": where
+        ln Σ A rises most steeply. See docs/background/theory.md.
+    metric : str, Metric or callable, default "euclidean"
         "euclidean", "rmsd", "hamming", "earth_mover", "periodic", "precomputed", "affinity", an instance from
         :mod:`ldmaps.metrics`, or a function of two points.
-    outliers : float
-        Largest share of the points, far from all others, that the walk may leave out; 0 (the paper's) is none.
-        "connected" is then the smallest ε that joins the rest. They are embedded, and ``coverage`` says outside.
-    landmarks : {"kmedoids", "pst", "uniform", "farthest"}, selector or array of int
-        How landmarks are chosen, see :mod:`ldmaps.landmarks`, or which they are.
-    n_landmarks : int or None
-        M. More are more accurate and cost more per point. None takes 400 (all points, when there are fewer); "pst"
-        finds the number from ε.
-    tolerance : float or None
-        The fewest landmarks are found that keep Z of 99 % of new points below this, in percent of the coordinates'
-        ranges: the root mean square of their errors, without the worst 1 %. Half of the points (20,000 at most) are
-        held out for it, in blocks of consecutive ones, and only embedded. What cannot be certified is a
-        :class:`~ldmaps.errors.ToleranceError`.
-    extension : {"auto", "nystrom", "distilled"}
-        How points between landmarks get coordinates; "auto" is "nystrom", or "distilled" for a tolerance. "nystrom" is
-        the paper's (eqn nystrom_block): B = ψ/λ of the landmark map. "distilled" fits the same online step to the exact
-        map of the training points, or where that takes too long to one of many more landmarks, and moves up to 200
-        landmarks off the data where the metric has a gradient and you do not name them: eight to over a hundred times
-        more accurate at the same cost per point, for a slower fit.
-    calibration : float
-        Share of the points that no landmark is chosen from, so that their distances tell how far new points like them
-        are: the p-values of :meth:`coverage` and the rate of false alarms. They count in everything else. More
-        promise rarer alarms; 0 (the paper's) promises nothing. Only "kmedoids" and "uniform" with Nyström's extension
-        can leave points out; a ``tolerance`` holds points out anyway, and where all points are landmarks each is
-        compared with the others. Other maps, and those of over 10 million points in blocks, are not calibrated.
-    alpha : float
+    outliers : float, default 0
+        Largest share of the points, far from all others, that may be excluded from the fit; 0 (the paper's) excludes
+        none. "connected" is then the smallest ε that connects the rest. Excluded points still receive coordinates, and
+        ``coverage`` reports them as outside.
+    landmarks : {"kmedoids", "pst", "uniform", "farthest"}, selector or array of int, default "kmedoids"
+        How landmarks are chosen (:mod:`ldmaps.landmarks`), or their indices.
+    n_landmarks : int or None, default None
+        M. More landmarks are more accurate and cost more per point. None takes 400 (all points, if there are fewer);
+        "pst" finds the number from ε.
+    tolerance : float or None, default None
+        Find the fewest landmarks that keep Z of 99 % of new points below this, in percent of the coordinates' ranges:
+        the root mean square of their errors, without the worst 1 %. Half of the points (at most 20,000), in blocks of
+        consecutive ones, are held out to choose M and to certify the result. If none can be certified, a
+        :class:`~ldmaps.errors.ToleranceError` is raised.
+    extension : {"auto", "nystrom", "distilled"}, default "auto"
+        How new points are projected. "nystrom" is the paper's (eqn nystrom_block): B = ψ/λ of the landmark map.
+        "distilled" fits the same online step to the exact map of the training points (or, if that takes too long, to
+        a map of many more landmarks), and optimises the positions of up to 200 landmarks if the metric has a gradient
+        and you do not choose the landmarks: eight to over a hundred times more accurate at the same cost per point,
+        for a slower fit. "auto" is "distilled" with a tolerance, else "nystrom".
+    calibration : float, default 0.2
+        Share of the points that are not used to choose landmarks. Their distances calibrate the p-values of
+        :meth:`coverage` and the rate of false alarms; they count in everything else. A larger share supports rarer
+        alarms; 0 (the paper's) calibrates nothing. Needs "kmedoids" or "uniform" with the Nyström extension; with a
+        ``tolerance`` the held-out points are used, and if all points are landmarks each is compared with the others.
+        Other maps, and those of over 10 million points in blocks, are not calibrated.
+    alpha : float, default 0
         Density normalisation, 0 (the paper's) to 1; see :class:`~ldmaps.DiffusionMap`.
-    diffusion_time : float
-        Diffusion time: coordinates are λᵗψ. 0 is the paper's.
-    limits : Limits or None
-        Memory and passes over all pairs of points that solving the map to distil from may take, and a file to resume
-        them from: see :class:`~ldmaps.Limits`. None is ``Limits()``, 4 GB.
-    random_state : int, RandomState or None
+    diffusion_time : float, default 0
+        Diffusion time t: coordinates are λᵗψ. 0 is the paper's.
+    limits : Limits or None, default None
+        Memory and passes over all pairs of points that solving the reference map may take, and a file to resume them
+        from: see :class:`~ldmaps.Limits`. None is ``Limits()``, 4 GB.
+    random_state : int, RandomState or None, default 0
         Seeds the choice of landmarks (and the sample of the "coifman" rule).
-    n_threads : int or None
+    n_threads : int or None, default None
         Threads for distances and products; None uses every core. Results do not depend on it.
-    verbose : bool
+    verbose : bool, default False
         Whether to show stages, rates and remaining time while fitting.
 
     Attributes
@@ -129,9 +132,9 @@ class LandmarkDiffusionMap(LearnsFunctions):
         Which group each training point is in, the largest being 0, where the data fall into groups without a
         transition between them; -1 for points that are left out. None where all are one group.
     diagnosis_ : Diagnosis
-        How many points carry each coordinate, and which decide ε.
+        How many points support each coordinate, and which decide ε.
     embedder_ : Embedder
-        The part that embeds new points, for lowest overhead.
+        The part that projects new points, for lowest overhead.
 
     See Also
     --------
