@@ -55,7 +55,10 @@ html_theme_options = {
     "footer_end": [],
     "header_links_before_dropdown": 6,
 }
-html_sidebars = {"index": []}  # the landing page shows everything below it
+html_sidebars = {
+    "index": [],
+    "tutorial/*": [],
+}  # one shows all that is below it, the other has nothing below it
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 

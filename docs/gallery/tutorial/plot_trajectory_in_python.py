@@ -56,9 +56,9 @@ print(model)
 # resamples; ask for more if you need accurate 95 % intervals.
 
 sampling = model.resample(200)
-for name, value, interval, (time, error, independent) in zip(
-    ["psi2", "psi3"], sampling.eigenvalues, sampling.intervals, sampling.times, strict=False
-):
+for mode in range(model.n_components_):
+    name, value, interval = f"psi{mode + 2}", sampling.eigenvalues[mode], sampling.intervals[mode]
+    time, error, independent = sampling.times[mode]
     print(
         f"{name}: eigenvalue {value:.4f}, 95 % interval {interval[0]:.4f} to {interval[1]:.4f}; correlation time "
         f"{time:.1f} ± {error:.1f} {sampling.unit}, {independent:.0f} independent samples"

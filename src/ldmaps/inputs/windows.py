@@ -80,7 +80,7 @@ class Windows:
         """
         if "stdin" in rows.files:
             raise InvalidInputError(
-                "the length of windows is found by reading the input twice, which stdin cannot be; give ",
+                "the automatic window length reads the input twice, which stdin does not allow; use a file, or ",
                 Named("window", 64),
             )
         parts, count = list[NDArray[Any]](), 0

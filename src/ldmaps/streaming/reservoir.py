@@ -157,7 +157,7 @@ class Reservoir(Sink):
         """Return everything as JSON values; the points are base64 of their bytes."""
         if self.points.dtype.kind not in "fiub":
             raise InvalidInputError(
-                f"only numbers can be put into a checkpoint, the points are {self.points.dtype}"
+                f"a reservoir saves numbers only, but its points are {self.points.dtype}; convert them to floats"
             )
         return {
             "capacity": self.capacity,
