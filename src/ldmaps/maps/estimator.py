@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ldmaps.errors import InvalidInputError, OutsideDomainWarning
+from ldmaps.errors import AccuracyWarning, InvalidInputError, OutsideDomainWarning
 from ldmaps.extension.embedder import Coverage, Placed
 from ldmaps.fit.assemble import Fit
 from ldmaps.fit.data import Data, array_shape, check_frames_taken, prepare_data
@@ -135,6 +135,64 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         if len(gradients) == 1:
             return coordinates[0], gradients[0]
         return np.concatenate(coordinates), np.concatenate(gradients)
+
+    def inverse_transform(
+        self, Y: ArrayLike, *, X: Any = None, return_spread: bool = False
+    ) -> NDArray[Any] | tuple[NDArray[Any], NDArray[Any]]:
+        """Return points at coordinates: what points there look like on average, such that they embed there.
+
+        The mean over the landmarks near these coordinates, corrected along their covariance until the map takes it
+        where it was asked for. It is checked first that this works: 95 % of the landmarks, each found from the others,
+        must come back within 1 % of the coordinates' ranges.
+
+        Parameters
+        ----------
+        Y : array-like of shape (n, n_components_)
+            Coordinates.
+        X : array-like of shape (m, features), or (m, atoms, 3) for frames, optional
+            Points to take means over instead of the landmarks, for maps of few landmarks.
+        return_spread : bool
+            Whether to return the spread, too.
+
+        Returns
+        -------
+        points : ndarray of shape (n, features)
+            For a map of internal coordinates these, as :meth:`ldmaps.metrics.Features.values` gives them. NaN where no
+            point comes back within 1 %, and for columns that the map leaves out.
+        spread : ndarray of shape (n, features)
+            Standard deviation of each feature among points at these coordinates, if asked for.
+
+        Raises
+        ------
+        InvalidInputError
+            For maps of RMSD and other metrics whose points have no mean, and where less than 95 % come back.
+
+        Warns
+        -----
+        AccuracyWarning
+            If some rows have no point.
+        """
+        from ldmaps.maps.inverse import inverse_of
+
+        check_is_fitted(self, "embedder_")
+        wanted = np.asarray(Y, dtype=np.float64)
+        if wanted.ndim != 2 or wanted.shape[1] != self.n_components_ or not np.isfinite(wanted).all():
+            raise InvalidInputError(
+                f"Y must have {self.n_components_} finite coordinates per row ({', '.join(self.coordinate_names_)}), "
+                f"got shape {wanted.shape}"
+            )
+        inverse, scales = inverse_of(self, X)
+        found = inverse.find(wanted)
+        n_lost = int(np.isnan(found.points[:, 0]).sum())
+        if n_lost:
+            warn(
+                AccuracyWarning(
+                    f"{n_lost} of {len(wanted)} rows of coordinates have no point that the map takes there within 1 % "
+                    "of the range; they are NaN. They probably lie outside of the embedded points"
+                )
+            )
+        points, spread = found.points / scales, found.spread / scales
+        return (points, spread) if return_spread else points
 
     def fit_transform(
         self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None
