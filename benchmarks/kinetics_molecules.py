@@ -1,0 +1,142 @@
+"""Slow modes and committors of molecules: what docs/benchmarks/kinetics_molecules.md states.
+
+python benchmarks/kinetics_molecules.py alanine FOLDER   # six runs of 6 ns at 600 K, kept in FOLDER, and 20 × 10 shots
+python benchmarks/kinetics_molecules.py chain FOLDER     # a chain of 12 beads, of which one torsion is slow
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+from features import BEADS, SLOW, bead_chain
+from sklearn.metrics import roc_auc_score
+
+import ldmaps
+from ldmaps.datasets import alanine_dipeptide
+from ldmaps.metrics import Features
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+from committor_bias import HELIX, LEFT, TEMPERATURE, heavy_atoms, simulation_from, unbiased, within
+from explore import backbone_angles, dihedral
+
+RUNS, FRAMES = 6, 40_000
+#: Committors are checked at so many frames by so many runs each, of so many steps at most.
+N_POINTS, N_SHOTS, LONGEST = 20, 10, 20_000
+
+
+def explained(values: np.ndarray, angle: np.ndarray) -> float:
+    """Return the correlation of values with the best function of an angle in degrees: means in bins of 5."""
+    place = np.digitize(angle, np.arange(-180, 180, 5)) - 1
+    counts = np.maximum(np.bincount(place, minlength=72), 1)
+    means = np.bincount(place, values, minlength=72) / counts
+    return math.sqrt(1 - np.mean((values - means[place]) ** 2) / values.var())
+
+
+def kept(folder: Path, name: str, make) -> np.ndarray:
+    """Return an array of the folder, made once."""
+    path = folder / f"{name}.npy"
+    if not path.exists():
+        np.save(path, make())
+    return np.load(path)
+
+
+def alanine(folder: Path) -> None:
+    """Print what slow modes follow, and the committor beside shots."""
+    molecule = alanine_dipeptide(stride=50)
+    heavy = heavy_atoms(molecule)
+    every = [
+        kept(folder, f"alanine{seed}", lambda seed=seed: unbiased(molecule, FRAMES, seed))
+        for seed in range(1, RUNS + 1)
+    ]
+    place = {
+        pair: row
+        for row, pair in enumerate(zip(molecule.residue_numbers.tolist(), molecule.atom_names, strict=True))
+    }
+    omega = [place[key] for key in ((1, "CH3"), (1, "C"), (2, "N"), (2, "CA"))]
+    cis = [float(np.mean(np.abs(dihedral(run, omega)) < 90)) for run in every]
+    print("cis ω in each run:", np.round(cis, 3))
+    for runs in (every, [run for run, share in zip(every, cis, strict=True) if share == 0]):
+        frames, at = (
+            np.concatenate(runs)[:, heavy],
+            np.repeat(np.arange(len(runs)), [len(run) for run in runs]),
+        )
+        phi, psi = backbone_angles(molecule, np.concatenate(runs)).T
+        model = ldmaps.LandmarkDiffusionMap(6, "connected", "rmsd", n_landmarks=300).fit(frames[::20])
+        slow = model.slow_modes(frames[::2], lag=10, runs=at[::2])
+        modes, psis = slow.transform(frames[::10]), model.transform(frames[::10])
+        times, errors = 0.3 * slow.timescales_[:2], 0.3 * slow.timescale_errors_[:2]
+        print(f"{len(runs)} runs: time scales {times.round(1)} ± {errors.round(1)} ps")
+        for name, columns in (("slow", modes[:, :2].T), ("psi", psis[:, :4].T)):
+            for number, values in enumerate(columns, 1 if name == "slow" else 2):
+                print(
+                    f"  {name}{number}: {explained(values, phi[::10]):.3f} of φ, {explained(values, psi[::10]):.3f} of ψ"
+                )
+    angles = np.column_stack([phi, psi])
+    begin, end = within(angles, HELIX), within(angles, LEFT)
+    q = model.committor(frames, source=begin, target=end, lag=1, runs=at)
+    print("\n".join(q.record_.lines))
+    values, full = q.transform(frames)[:, 0], np.concatenate(runs)
+    rng, shot = np.random.default_rng(0), []
+    for level in np.linspace(0.025, 0.975, N_POINTS):
+        near = np.flatnonzero((np.abs(values - level) < 0.025) & ~begin & ~end)
+        if len(near):
+            row = int(rng.choice(near))
+            shot.append((values[row], *shoot(molecule, full[row], int(level * 1e4))))
+    table = np.array(shot)
+    hits = table[:, 1] / table[:, 2]
+    noise = np.sqrt(np.mean(table[:, 0] * (1 - table[:, 0]) / table[:, 2]))
+    print(np.round(np.column_stack([table[:, 0], hits, table[:, 2]]), 3))
+    print(
+        f"rms of committor less shots {np.sqrt(np.mean((table[:, 0] - hits) ** 2)):.3f}, of which {noise:.3f} is the "
+        f"noise of shots; correlation {np.corrcoef(table[:, 0], hits)[0, 1]:.3f}; {int(table[:, 2].sum())} shots"
+    )
+
+
+def shoot(molecule, positions: np.ndarray, seed: int) -> tuple[int, int]:
+    """Return how many of some runs with new velocities reached the left-handed helix first, and how many reached any."""
+    import openmm
+
+    simulation, reached, done = simulation_from(molecule, positions, seed), 0, 0
+    context: openmm.Context = simulation.context
+    for number in range(N_SHOTS):
+        context.setPositions(positions)  # as they were, not minimised
+        context.applyConstraints(1e-6)
+        context.setVelocitiesToTemperature(TEMPERATURE, seed + 1000 * number + 1)
+        for _ in range(LONGEST // 50):
+            simulation.integrator.step(50)
+            frame = np.asarray(context.getState(positions=True).getPositions(asNumpy=True)._value)[None]
+            angles = backbone_angles(molecule, frame)
+            is_left = bool(within(angles, LEFT)[0])
+            if is_left or within(angles, HELIX)[0]:
+                reached, done = reached + is_left, done + 1
+                break
+    return reached, done
+
+
+def chain(folder: Path) -> None:
+    """Print how well RMSD's coordinates and its slow mode tell the states of the slow torsion."""
+    frames = kept(folder, "chain", bead_chain)
+    angle = Features(BEADS, dihedrals=[SLOW]).values(frames)[:, 0]
+    half = len(frames) // 2
+    for metric, name in (("rmsd", "RMSD of all beads"),):
+        model = ldmaps.LandmarkDiffusionMap(6, metric=metric, n_landmarks=500).fit(frames[:half])
+        for lag in (5, 20, 50):
+            slow = model.slow_modes(frames[:half], lag=lag)
+            for what, found in (("psi2", model), ("slow1", slow)):
+                values = found.transform(frames[half:])[:, 0]
+                auc = roc_auc_score(angle[half:] > 0, values)
+                print(f"{name}, lag {lag} frames, {what}: AUC {max(auc, 1 - auc):.2f} on the second half")
+            print(" ", slow.timescales_[:2], slow.record_.facts["n_combined"], slow.record_.lines[-3:])
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("system", choices=["alanine", "chain"])
+    parser.add_argument("folder", type=Path)
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    {"alanine": alanine, "chain": chain}[given.system](given.folder)
