@@ -131,12 +131,15 @@ class ExactMaps:
     def at(self, name: str, model: LandmarkDiffusionMap, old: np.ndarray, new: np.ndarray) -> Any:
         """Return the new points' coordinates on the map that this one stands for, and the ranges of these."""
         used = np.setdiff1d(np.arange(len(old)), model.diagnosis_.left_out)
-        key = (name, model.epsilon_, model.n_components_, used.tobytes())
+        # Not always the leading ones: harmonics are left out.
+        modes = [int(np.abs(model.spectrum_ - value).argmin()) for value in model.eigenvalues_]
+        key = (name, model.epsilon_, *modes, used.tobytes())
         if key not in self.known:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", LdmapsWarning)
-                exact = DiffusionMap(model.n_components_, model.epsilon_, model.metric).fit(old[used])
-            self.known[key] = exact.transform(new), np.ptp(exact.embedding_, axis=0)
+                exact = DiffusionMap(max(modes) + 1, model.epsilon_, model.metric).fit(old[used])
+            ranges = np.ptp(exact.embedding_[:, modes], axis=0)
+            self.known[key] = exact.transform(new)[:, modes], ranges
         return self.known[key]
 
 
