@@ -1,7 +1,7 @@
 """How often fresh points break the tolerance, or exceed the bound, that a map was certified for.
 
     python benchmarks/certificates.py [--only REGIME] [--kinds blind|known] [--seeds N] [--minutes T] [--again]
-    python benchmarks/certificates.py --trajectories [--seeds N] [--minutes T]
+    python benchmarks/certificates.py --trajectories [--first-seed K] [--seeds N] [--minutes T]
 
 Writes docs/benchmarks/certificates.csv, a line as soon as it is known (what it holds
 already is not computed again, unless --again), and docs/benchmarks/certificates.md. All
@@ -30,7 +30,7 @@ from trajectory_sources import KINDS as TRAJECTORIES
 from trajectory_sources import Trajectories
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap, Limits
-from ldmaps.errors import LdmapsWarning, ToleranceError
+from ldmaps.errors import DisconnectedError, LdmapsWarning, ToleranceError
 from ldmaps.fit.certify import CONFIDENCE
 from ldmaps.validation.fidelity import point_errors
 
@@ -52,10 +52,14 @@ HEAD = (
     "seconds",
     "commit",
 )
-#: Trajectories: rows of each, about how many of them the process remembers, the tolerance, and what is stored.
-N_ROWS, MEMORIES, TRAJECTORY_TOLERANCE = 1500, (3.0, 7.5, 25.0, 75.0), 3.0
+#: Trajectories: rows of each and the rule for ε, about how many rows the process remembers (from one to a twentieth of
+#: them), the tolerance, and what is stored.
+LENGTHS = ((1500, "connected", (1.0, 3.0, 7.5, 25.0, 75.0)), (6000, "bulk", (4.0, 20.0, 60.0, 300.0)))
+TRAJECTORY_TOLERANCE = 3.0
 TRAJECTORY_STORE = DOCS / "certificates_trajectories.csv"
 TRAJECTORY_HEAD = (
+    "rows",
+    "rule",
     "process",
     "memory",
     "seed",
@@ -147,19 +151,29 @@ def fresh_error(exact: DiffusionMap, model: LandmarkDiffusionMap, new: np.ndarra
     return float(np.sqrt(np.mean(errors[: int(share * len(errors))] ** 2)))
 
 
-def trajectory_trial(process: Trajectories, memory: float, seed: int) -> dict[str, object]:
+def exact_map_of(model: LandmarkDiffusionMap, rule: str, X: np.ndarray) -> DiffusionMap:
+    """Return the exact map of the same points at the same ε."""
+    try:
+        return DiffusionMap(model.n_components_, model.epsilon_).fit(X)
+    except DisconnectedError:  # the rule leaves isolated points out, or gives sparse states an ε of their own
+        return DiffusionMap(model.n_components_, rule).fit(X)
+
+
+def trajectory_trial(
+    process: Trajectories, n_rows: int, rule: str, memory: float, seed: int
+) -> dict[str, object]:
     """Fit to consecutive rows of one run; compare Z of rows of other runs with what was certified."""
-    old, new = process.draw(N_ROWS, N_FRESH, memory, seed)
+    old, new = process.draw(n_rows, N_FRESH, memory, seed)
     model = LandmarkDiffusionMap(
-        process.n_components, "connected", tolerance=TRAJECTORY_TOLERANCE, random_state=seed
+        process.n_components, rule, tolerance=TRAJECTORY_TOLERANCE, random_state=seed
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LdmapsWarning)
         try:
             model.fit(old)
         except ToleranceError as error:
-            return {"outcome": "refused", "reason": error.reason.split(";")[0].split(",")[0]}
-        exact = DiffusionMap(process.n_components, model.epsilon_).fit(old)
+            return {"outcome": "refused", "reason": error.reason.split("; ")[0].split(", because")[0]}
+        exact = exact_map_of(model, rule, old)
     promise = model.certificate_
     fresh = fresh_error(exact, model, new, promise.share)
     outcome = "broken" if fresh > promise.tolerance else "exceeded" if fresh > promise.upper_bound else "kept"
@@ -174,26 +188,28 @@ def trajectory_trial(process: Trajectories, memory: float, seed: int) -> dict[st
     }
 
 
-def measure_trajectories(n_seeds: int, minutes: float) -> None:
+def measure_trajectories(seeds: range, minutes: float) -> None:
     """Try every process at every correlation time; a line is written as soon as it is known."""
-    known = stored(TRAJECTORY_STORE)
-    done = {(row["process"], float(row["memory"]), int(row["seed"])) for row in known}
+    key = ("rows", "rule", "process", "memory", "seed")
+    done = {tuple(row[name] for name in key) for row in stored(TRAJECTORY_STORE)}
     version, end, is_new = commit(), time.monotonic() + 60 * minutes, not TRAJECTORY_STORE.exists()
     with TRAJECTORY_STORE.open("a", newline="") as stream:
         writer = csv.DictWriter(stream, TRAJECTORY_HEAD)
         if is_new:
             writer.writeheader()
-        for memory in MEMORIES:
-            for process in TRAJECTORIES:
-                for seed in range(n_seeds):
-                    if (process.name, memory, seed) in done:
-                        continue
-                    if time.monotonic() > end:
-                        return
-                    row = trajectory_trial(process, memory, seed)
-                    key = {"process": process.name, "memory": memory, "seed": seed}
-                    writer.writerow({**key, **row, "commit": version})
-                    stream.flush()
+        for seed in seeds:  # a run cut short is fair to all processes and memories
+            for n_rows, rule, memories in LENGTHS:
+                for memory in memories:
+                    for process in TRAJECTORIES:
+                        values = (n_rows, rule, process.name, memory, seed)
+                        if tuple(map(str, values)) in done:
+                            continue
+                        if time.monotonic() > end:
+                            return
+                        row = trajectory_trial(process, n_rows, rule, memory, seed)
+                        row |= dict(zip(key, values, strict=True))
+                        writer.writerow({**row, "commit": version})
+                        stream.flush()
 
 
 def stored(store: Path = STORE) -> list[dict[str, str]]:
@@ -311,24 +327,26 @@ def trajectory_lines() -> list[str]:
         "",
         "## Consecutive rows",
         "",
-        f"{N_ROWS:,} consecutive rows of one run of {len(TRAJECTORIES)} processes (Ornstein–Uhlenbeck, Langevin dynamics in wells and on the "
-        "Müller–Brown",
+        f"Consecutive rows of one run of {len(TRAJECTORIES)} processes (Ornstein–Uhlenbeck, Langevin dynamics in wells and on the Müller–Brown",
         "surface, Lorenz' system and windows of it, an oscillator), and fresh rows of other runs. *Memory*: about how many rows a process",
-        "remembers.",
+        f"remembers. A tolerance of {TRAJECTORY_TOLERANCE:g} % is asked for.",
         "",
-        "| memory | certificates | refused | broken | exceeded |",
-        "|---|---|---|---|---|",
+        "| rows | ε | memory | certificates | refused | broken | exceeded |",
+        "|---|---|---|---|---|---|---|",
     ]
-    for memory in sorted({float(row["memory"]) for row in rows}):
-        number = counts([row for row in rows if float(row["memory"]) == memory])
-        lines.append(
-            f"| {memory:g} rows | {number['certificates']} | {number['refused']} | {number['broken']} | "
-            f"{number['exceeded']} |"
-        )
+    for n_rows, rule, memories in LENGTHS:
+        for memory in memories:
+            asked = (str(n_rows), rule, str(memory))
+            own = [row for row in rows if (row["rows"], row["rule"], row["memory"]) == asked]
+            number = counts(own)
+            lines.append(
+                f"| {n_rows:,} | {rule} | {memory:g} rows | {number['certificates']} | {number['refused']} | "
+                f"{number['broken']} | {number['exceeded']} |"
+            )
     number = counts(rows)
     share = 100 * number["exceeded"] / max(number["certificates"], 1)
     lines.append(
-        f"| all | {number['certificates']} | {number['refused']} | {number['broken']} | {number['exceeded']} ({share:.1f} %) |"
+        f"| all | | | {number['certificates']} | {number['refused']} | {number['broken']} | {number['exceeded']} ({share:.1f} %) |"
     )
     lines += [
         "",
@@ -345,6 +363,7 @@ if __name__ == "__main__":
     parser.add_argument(
         "--seeds", type=int, help="seeds for each source and tolerance (as the regime has it)"
     )
+    parser.add_argument("--first-seed", type=int, default=0, help="of trajectories (0)")
     parser.add_argument("--kinds", default="all", choices=("all", "blind", "known"), help="of data (all)")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no trial after so long")
     parser.add_argument("--again", action="store_true", help="forget the stored numbers first")
@@ -353,7 +372,8 @@ if __name__ == "__main__":
     if arguments.again:
         (TRAJECTORY_STORE if arguments.trajectories else STORE).unlink(missing_ok=True)
     if arguments.trajectories:
-        measure_trajectories(arguments.seeds or 4, arguments.minutes)
+        seeds = range(arguments.first_seed, arguments.first_seed + (arguments.seeds or 4))
+        measure_trajectories(seeds, arguments.minutes)
     else:
         measure(planned(arguments.only, arguments.kinds, arguments.seeds), arguments.minutes)
     page()

@@ -1,6 +1,6 @@
 """How many coordinates and basins a map has by default, where the answer is known: docs/benchmarks/coordinates.md.
 
-Usage: python benchmarks/coordinates.py [--seeds 3] [--csv FILE] [--before FILE]
+Usage: python benchmarks/coordinates.py [--seeds 3] [--first-seed 0] [--csv FILE] [--before FILE]
 
 ``--csv`` writes what was found; ``--before`` reads such a file of an earlier version for the page's columns "before".
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import csv
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import numpy as np
 from harness import DOCS, provenance
 
 from ldmaps import LandmarkDiffusionMap
+from ldmaps.errors import LdmapsError
 from ldmaps.regions import find_basins
 
 Make = Callable[[np.random.Generator], np.ndarray]
@@ -56,6 +58,65 @@ def four_wells(rng: np.random.Generator) -> np.ndarray:
     return np.column_stack(sides)
 
 
+def unequal_row(count: int) -> Make:
+    """Wells in a row whose depths and populations differ up to threefold."""
+
+    def density(t: np.ndarray) -> np.ndarray:
+        return np.exp(-3.5 * np.cos(2 * np.pi * t) + 0.5 * np.sin(1.7 * t + 1.0))
+
+    return lambda rng: drawn(density, 0, count, 2000, rng)[:, None]
+
+
+def unequal_blobs(count: int) -> Make:
+    """Blobs at irregular places in three dimensions; the k-th has 1/k of the points of the first."""
+    places = np.random.default_rng(count).normal(size=(count, 3))
+    for _ in range(200):  # they repel each other
+        apart = places[:, None] - places
+        squares = (apart**2).sum(axis=2) + np.eye(count)
+        places = places + 0.1 * (apart / squares[:, :, None] ** 2).sum(axis=1)
+    nearest = np.sqrt(((places[:, None] - places) ** 2).sum(axis=2) + 1e9 * np.eye(count)).min()
+    shares = 1.0 / np.arange(1, count + 1)
+
+    def make(rng: np.random.Generator) -> np.ndarray:
+        blob = rng.choice(count, 2000, p=shares / shares.sum())
+        return (7.0 / nearest) * places[blob] + rng.normal(size=(2000, 3))
+
+    return make
+
+
+def in_potential(potential: Callable, cold: float, size: float) -> Make:
+    """Points of a plane by their Boltzmann weight exp(-cold·U)."""
+
+    def make(rng: np.random.Generator) -> np.ndarray:
+        grid = np.linspace(-size, size, 500)
+        x, y = (side.ravel() for side in np.meshgrid(grid, grid))
+        weight = np.exp(-cold * potential(x, y))
+        cell = rng.choice(len(weight), 3000, p=weight / weight.sum())
+        return np.column_stack([x[cell], y[cell]]) + (grid[1] - grid[0]) * (rng.random((3000, 2)) - 0.5)
+
+    return make
+
+
+def quadruple_well(rng: np.random.Generator) -> np.ndarray:
+    """Four wells of unequal depth on a line."""
+
+    def potential(x: np.ndarray) -> np.ndarray:
+        bumps = 0.8 * np.exp(-80 * x**2) + 0.2 * np.exp(-80 * (x - 0.5) ** 2)
+        return 4 * (x**8 + bumps + 0.5 * np.exp(-40 * (x + 0.5) ** 2))
+
+    return drawn(lambda x: np.exp(-2.5 * potential(x)), -1.2, 1.2, 3000, rng)[:, None]
+
+
+def arc(rng: np.random.Generator) -> np.ndarray:
+    angle = rng.uniform(0, 4.5, 2000)
+    return np.column_stack([np.cos(angle), np.sin(angle)])
+
+
+def sphere(rng: np.random.Generator) -> np.ndarray:
+    places = rng.normal(size=(4000, 3))
+    return places / np.linalg.norm(places, axis=1, keepdims=True)
+
+
 def circle(rng: np.random.Generator, n: int = 2000) -> np.ndarray:
     angle = rng.uniform(0, 2 * np.pi, n)
     return np.column_stack([np.cos(angle), np.sin(angle)])
@@ -79,6 +140,32 @@ CASES: list[tuple[str, Make, int, int | None]] = [
     *((f"rectangle {side}:1", rectangle(side), 2, None) for side in (1.0, 1.5, 2.5, 3.7)),
     ("circle", circle, 2, None),
     *((f"circle × interval of {height}", cylinder(height), 3, None) for height in (1.5, 4.0)),
+    *((f"{count} unequal wells in a row", unequal_row(count), count - 1, count) for count in range(2, 9)),
+    *((f"{count} unequal blobs", unequal_blobs(count), count - 1, count) for count in range(3, 9)),
+    ("quadruple well on a line", quadruple_well, 3, 4),
+    (
+        "quadruple well in a plane",
+        in_potential(lambda x, y: (x**2 - 1) ** 2 + (y**2 - 1) ** 2, 4.0, 2.0),
+        3,
+        4,
+    ),
+    (
+        "tilted quadruple well",
+        in_potential(lambda x, y: (x**2 - 1) ** 2 + (y**2 - 1) ** 2 + 0.12 * x - 0.2 * y, 4.0, 2.0),
+        3,
+        4,
+    ),
+    *((f"rectangle {side}:1", rectangle(side), 2, None) for side in (3.0, 4.5, 6.0)),
+    ("arc", arc, 1, None),
+    ("normal distribution on a line", lambda rng: rng.normal(size=(2000, 1)), 1, None),
+    ("sphere", sphere, 3, None),
+    ("box 3:2:1", lambda rng: rng.uniform(size=(4000, 3)) * [3.0, 2.0, 1.0], 3, None),
+    (
+        "circle × smaller circle",
+        lambda rng: np.column_stack([circle(rng, 4000), 0.6 * circle(rng, 4000)]),
+        4,
+        None,
+    ),
     ("circle × circle", lambda rng: np.column_stack([circle(rng, 4000), 0.7 * circle(rng, 4000)]), 4, None),
 ]
 
@@ -86,7 +173,10 @@ CASES: list[tuple[str, Make, int, int | None]] = [
 def count(make: Make, seed: int) -> tuple[int, int]:
     """Return how many coordinates and basins the default map of a case has."""
     model = LandmarkDiffusionMap().fit(make(np.random.default_rng(seed)))
-    return model.n_components_, len(find_basins(model).names)
+    try:
+        return model.n_components_, len(find_basins(model).names)
+    except LdmapsError:
+        return model.n_components_, 1  # nothing tells basins apart
 
 
 def page(found: dict[str, list[list[str]]], before: dict[str, list[list[str]]], made: str) -> str:
@@ -102,11 +192,18 @@ def page(found: dict[str, list[list[str]]], before: dict[str, list[list[str]]], 
         for place, right in enumerate((coordinates, basins)):
             cells.append("–" if right is None else str(right))
             for runs in (before, found):
-                numbers = sorted(int(run[place]) for run in runs.get(name, []))
-                cells.append("–" if right is None or not numbers else ", ".join(map(str, numbers)))
+                numbers = Counter(int(run[place]) for run in runs.get(name, []))
+                cells.append("–" if right is None or not numbers else in_words(numbers))
         lines.append(f"| {name} | {' | '.join(cells)} |")
     prose = (Path(__file__).parent / "prose" / "coordinates.md").read_text(encoding="utf-8")
     return prose.replace("{table}", "\n".join(lines)) + f"\n`python benchmarks/coordinates.py`, {made}.\n"
+
+
+def in_words(numbers: Counter[int]) -> str:
+    """Return which numbers were found, and how often each where they differ."""
+    if len(numbers) == 1:
+        return str(next(iter(numbers)))
+    return ", ".join(f"{number} ({times} ×)" for number, times in sorted(numbers.items()))
 
 
 def read(path: str) -> dict[str, list[list[str]]]:
@@ -121,6 +218,7 @@ def read(path: str) -> dict[str, list[list[str]]]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--csv", default=str(DOCS / "coordinates.csv"))
     parser.add_argument("--before", default="")
     arguments = parser.parse_args()
@@ -128,7 +226,7 @@ def main() -> None:
     made = provenance()  # while the tree is as it was committed
     rows = [["data", "coordinates", "basins"]]
     for name, make, *_ in CASES:
-        for seed in range(arguments.seeds):
+        for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
             rows.append([name, *map(str, count(make, seed))])
             print(", ".join(rows[-1]), flush=True)
     with open(arguments.csv, "w", newline="", encoding="utf-8") as file:

@@ -1,23 +1,49 @@
-"""Do fits keep rare states, and does any half of the data give the same ε? Prints a table, one line per kind of data.
+"""Do fits keep rare states, and does any part of the data give the same map? docs/benchmarks/states.md.
 
-Of each kind there are several data sets, drawn with other seeds. A line has how many of them keep every point of the
-states, how many find them as groups, the ratio of ε of two halves (the largest over all seeds), most points that were
-left out, and the median time of a fit.
+Of each kind there are several data sets, drawn with other seeds. Kept: at least 95 % of the
+points of every state take part. Groups: the
+map finds them as groups. Ratios of ε are those of two halves and of four quarters, the largest over all seeds. Span:
+how well the coordinates that should be found agree between maps of the halves, the smallest canonical correlation over
+all points.
 
-Usage: python benchmarks/states.py [--only NAME] [--rule bulk|local] [--points N] [--seeds K]
+Usage: python benchmarks/states.py [--only NAME] [--rules bulk local] [--points N] [--seeds K] [--first-seed K]
+           [--csv FILE] [--before FILE] [--page]
+
+``--csv`` adds a line per data set as soon as it is known; ``--before`` names such a file of an earlier version, whose
+rule "bulk" is beside this one's on the page, which is written anew with ``--page`` after all else.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
 
 import numpy as np
+from harness import DOCS, provenance
 
-from ldmaps import LandmarkDiffusionMap
+from ldmaps import LandmarkDiffusionMap, datasets
 
+HEAD = (
+    "data",
+    "rule",
+    "seed",
+    "points",
+    "kept",
+    "found",
+    "halves",
+    "quarters",
+    "span",
+    "left_out",
+    "carried",
+    "seconds",
+)
+#: Share of a state's points that may be left out.
+MOST_GONE = 0.05
 #: Points, and the state of each: 0 for the rest, -1 where there is none to find.
 Labelled = tuple[np.ndarray, np.ndarray]
 
@@ -46,6 +72,35 @@ def blobs(n: int, rng: np.random.Generator) -> Labelled:
     return 10.0 * np.column_stack([blob % 2, blob // 2]) + rng.normal(size=(n, 2)), blob
 
 
+def unequal_blobs(n: int, rng: np.random.Generator) -> Labelled:
+    """Five blobs in four dimensions with 60, 25, 10, 4 and 1 % of the points, each of another width."""
+    blob = rng.choice(5, n, p=[0.6, 0.25, 0.1, 0.04, 0.01])
+    centres = np.vstack([np.zeros(4), 9.0 * np.eye(4)])
+    return centres[blob] + np.array([1.0, 0.5, 0.8, 0.3, 0.6])[blob, None] * rng.normal(size=(n, 4)), blob
+
+
+def densities(n: int, rng: np.random.Generator, share: float) -> Labelled:
+    """A dense ball with this share of the points within a sparse one, thirty times as wide: no states."""
+    scale = np.where(rng.random(n) < share, 0.1, 3.0)
+    return scale[:, None] * rng.normal(size=(n, 3)), np.full(n, -1)
+
+
+@cache
+def frames(name: str) -> np.ndarray:
+    if name == "C24H50":
+        return datasets.c24h50().frames
+    molecule = datasets.alanine_dipeptide()
+    return molecule.frames[:, molecule.heavy_atoms]
+
+
+def molecule(name: str) -> Callable[[int, np.random.Generator], Labelled]:
+    def draw(n: int, rng: np.random.Generator) -> Labelled:
+        rows = rng.choice(len(frames(name)), min(n, 3000), replace=False)
+        return frames(name)[rows], np.full(len(rows), -1)
+
+    return draw
+
+
 def tails(draw: Callable[[], np.ndarray]) -> Labelled:
     X = draw()
     return X, np.full(len(X), -1)
@@ -64,7 +119,22 @@ KINDS: dict[str, Callable[[int, np.random.Generator], Labelled]] = {
     "Pareto": lambda n, rng: tails(lambda: rng.pareto(1.5, (n, 3))),
     "log-normal": lambda n, rng: tails(lambda: np.exp(rng.normal(size=(n, 4)))),
     "Student's t, 3 degrees": lambda n, rng: tails(lambda: rng.standard_t(3, (n, 3))),
+    "five blobs, 60:25:10:4:1": unequal_blobs,
+    **{
+        f"dense within sparse, {name}": lambda n, rng, share=share: densities(n, rng, share)
+        for name, share in (("7:3", 0.7), ("3:7", 0.3), ("1:1", 0.5))
+    },
+    "alanine dipeptide": molecule("alanine dipeptide"),
+    "C24H50": molecule("C24H50"),
 }
+
+
+#: Kinds that have no states to keep.
+WITHOUT_STATES = (
+    *("Cauchy", "Pareto", "log-normal", "Student's t, 3 degrees"),
+    *(f"dense within sparse, {shares}" for shares in ("7:3", "3:7", "1:1")),
+    *("alanine dipeptide", "C24H50"),
+)
 
 
 def are_groups(groups: np.ndarray | None, state: np.ndarray) -> bool:
@@ -76,39 +146,142 @@ def are_groups(groups: np.ndarray | None, state: np.ndarray) -> bool:
     return len(pairs) == int(groups.max()) + 1
 
 
-def line(name: str, rule: str, n_points: int, n_seeds: int) -> str:
-    kept = found = most_left_out = 0
-    worst, times = 1.0, []
-    for seed in range(n_seeds):
-        X, state = KINDS[name](n_points, np.random.default_rng(seed))
-        begun = time.perf_counter()
-        model = LandmarkDiffusionMap(epsilon=rule).fit(X)
-        times.append(time.perf_counter() - begun)
-        left_out = model.diagnosis_.left_out
-        kept += not (state[left_out] > 0).any()
-        found += are_groups(getattr(model, "groups_", None), state)
-        most_left_out = max(most_left_out, len(left_out))
-        halves = [LandmarkDiffusionMap(epsilon=rule).fit(X[part::2]).epsilon_ for part in range(2)]
-        worst = max(worst, max(halves) / min(halves))
-    return (
-        f"| {name} | {kept} of {n_seeds} | {found} of {n_seeds} | {worst:.2f} | {most_left_out} | "
-        f"{np.median(times):.2f} s |"
-    )
+def are_kept(state: np.ndarray, left_out: np.ndarray) -> bool:
+    """Say whether hardly a frame of any state is left out: single ones may lie far from all others."""
+    gone = np.isin(np.arange(len(state)), left_out)
+    return all(gone[state == label].mean() <= MOST_GONE for label in np.unique(state))
+
+
+def span(maps: Sequence[LandmarkDiffusionMap], X: np.ndarray, count: int) -> float:
+    """Return the smallest canonical correlation of the leading coordinates of two maps."""
+    bases = []
+    for model in maps:
+        y = model.transform(X)[:, : min(count, model.n_components_)].astype(np.float64)
+        bases.append(np.linalg.qr(y - y.mean(axis=0))[0])
+    return float(np.linalg.svd(bases[0].T @ bases[1], compute_uv=False)[-1])
+
+
+def measure(name: str, rule: str, n_points: int, seed: int) -> dict[str, object]:
+    """Fit to all points, to halves and to quarters."""
+    X, state = KINDS[name](n_points, np.random.default_rng(seed))
+    n_states = len(np.unique(state))
+
+    def fit(points: np.ndarray) -> LandmarkDiffusionMap:
+        return LandmarkDiffusionMap(epsilon=rule, metric="rmsd" if X.ndim == 3 else "euclidean").fit(points)
+
+    begun = time.perf_counter()
+    model = fit(X)
+    seconds = time.perf_counter() - begun
+    halves, quarters = ([fit(X[part::count]) for part in range(count)] for count in (2, 4))
+    left_out = model.diagnosis_.left_out
+    weights = model.multiplicities_[:, None] * model.landmark_embedding_[:, :2] ** 2
+    return {
+        "data": name,
+        "rule": rule,
+        "seed": seed,
+        "points": len(X),
+        "kept": int(are_kept(state, left_out)),
+        "found": int(are_groups(getattr(model, "groups_", None), state)),
+        "halves": ratio(halves),
+        "quarters": ratio(quarters),
+        # The states of equal eigenvalues span the same; of more, any coordinate may come next.
+        "span": span(halves, X, n_states - 1 if n_states > 1 else 1),
+        "left_out": len(left_out),
+        "carried": float(
+            (weights.sum(axis=0) ** 2 / (weights**2 / model.multiplicities_[:, None]).sum(axis=0)).min()
+        ),
+        "seconds": seconds,
+    }
+
+
+def ratio(maps: Sequence[LandmarkDiffusionMap]) -> float:
+    """Return the largest ratio of their ε."""
+    epsilons = [model.epsilon_ for model in maps]
+    return max(epsilons) / min(epsilons)
+
+
+def summary(rows: Sequence[dict[str, str]], has_states: bool) -> list[str]:
+    """Return the cells of one kind of data and one rule."""
+    if not rows:
+        return ["–"] * 6
+    kept = sum(int(row["kept"]) for row in rows)
+    halves, quarters = (max(float(row[column]) for row in rows) for column in ("halves", "quarters"))
+    return [
+        f"{kept} of {len(rows)}" if has_states else "–",
+        f"{halves:.3g}",
+        f"{quarters:.3g}",
+        f"{np.median([float(row['span']) for row in rows]):.3f}",
+        str(max(int(row["left_out"]) for row in rows)),
+        f"{np.median([float(row['seconds']) for row in rows]):.2f} s",
+    ]
+
+
+def read(path: str | Path) -> list[dict[str, str]]:
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def page(rows: list[dict[str, str]], before: list[dict[str, str]], made: str) -> str:
+    """Return the page: a line for each kind of data and rule."""
+    lines = [
+        "| data | rule | states kept | ε of halves | ε of quarters | span of halves | left out at most | fit |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name in KINDS:
+        has_states = name not in WITHOUT_STATES
+        title = name
+        for label, found, rule in (
+            ("bulk, before", before, "bulk"),
+            ("bulk", rows, "bulk"),
+            ("local", rows, "local"),
+        ):
+            own = [row for row in found if row["data"] == name and row["rule"] == rule]
+            if own:
+                lines.append(f"| {' | '.join([title, label, *summary(own, has_states)])} |")
+                title = ""
+    prose = (Path(__file__).parent / "prose" / "states.md").read_text(encoding="utf-8")
+    return prose.replace("{table}", "\n".join(lines)) + f"\n`python benchmarks/states.py`, {made}.\n"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", default="")
-    parser.add_argument("--rule", default="bulk")
+    parser.add_argument("--rules", nargs="+", default=["bulk", "local"])
     parser.add_argument("--points", type=int, default=4000)
-    parser.add_argument("--seeds", type=int, default=16)
+    parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--csv", default=str(DOCS / "states.csv"))
+    parser.add_argument("--before", default=str(DOCS / "states_before.csv"))
+    parser.add_argument("--page", action="store_true", help="only write the page, of what was measured")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    print("| data | states kept | found as groups | ε of halves, largest ratio | left out at most | fit |")
-    print("|---" * 6 + "|")
-    for name in KINDS:
-        if arguments.only in name:
-            print(line(name, arguments.rule, arguments.points, arguments.seeds), flush=True)
+    made = provenance()  # while the tree is as it was committed
+    if not arguments.page:
+        path = Path(arguments.csv)
+        known = read(path) if path.exists() else []
+        done = {(row["data"], row["rule"], int(row["seed"])) for row in known}
+        with path.open("a", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, HEAD)
+            if not known:
+                writer.writeheader()
+            for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
+                for rule in arguments.rules:
+                    for name in KINDS:
+                        if arguments.only in name and (name, rule, seed) not in done:
+                            row = measure(name, rule, arguments.points, seed)
+                            writer.writerow(
+                                {
+                                    key: f"{value:.4g}" if isinstance(value, float) else value
+                                    for key, value in row.items()
+                                }
+                            )
+                            file.flush()
+    if arguments.csv == str(DOCS / "states.csv"):
+        before = read(arguments.before) if Path(arguments.before).exists() else []
+        text = page(read(arguments.csv), before, f"on {made}")
+        (DOCS / "states.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -21,12 +21,12 @@ from ldmaps.errors import (
 )
 from ldmaps.export import export_map
 from ldmaps.fit.states import (
+    StateSize,
     connected,
     holds_state,
     is_state,
     neighbour_squares,
     own_bandwidths,
-    smallest_state,
 )
 
 FITS = {
@@ -218,10 +218,11 @@ def test_weights_of_copies_and_copies_give_the_same_states():
 # -- the parts ---------------------------------------------------------------------------------
 
 
-def test_a_state_is_twenty_points_or_two_in_a_thousand():
-    assert smallest_state(1000, 1000.0) == 20
-    assert smallest_state(1000, 500.0) == 10
-    assert smallest_state(100_000, 100_000.0) == 200
+def test_a_state_is_twenty_points_or_two_in_a_thousand_but_more_than_a_handful():
+    assert StateSize.of(1000, 1000.0) == (11, 10)
+    assert StateSize.of(8000, 8000.0) == (16, 10)
+    assert StateSize.of(8000, 4000.0) == (8, 5)
+    assert StateSize.of(100_000, 100_000.0) == (20, 10)
 
 
 def test_neighbours_are_counted_by_mass():
@@ -243,20 +244,43 @@ def test_a_state_is_close_to_itself_and_far_from_others():
     for width, expected in ((1.0, True), (30.0, False)):
         X = np.concatenate([rng.normal(size=(100, 2)), width * rng.normal(size=(30, 2)) + 20.0])
         squared = cdist(X, X, "sqeuclidean")
-        assert is_state(squared, np.ones(130), members, ~members, 20.0) is expected
-        assert not is_state(squared, np.ones(130), members, ~members, 31.0)
+        assert is_state(squared, np.ones(130), members, ~members, StateSize(20.0, 10.0)) is expected
+        assert not is_state(squared, np.ones(130), members, ~members, StateSize(31.0, 15.5))
         to_others = squared[100:, :100].min(axis=1)
-        assert holds_state(squared[100:, 100:], np.ones(30), to_others, 20.0) is expected
+        assert holds_state(squared[100:, 100:], np.ones(30), to_others, StateSize(20.0, 10.0)) is expected
 
 
 def test_the_largest_group_keeps_its_bandwidth():
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(size=(300, 2)), 3.0 * rng.normal(size=(40, 2)) + 60.0, [[0.0, 500.0]]])
-    found = own_bandwidths(cdist(X, X, "sqeuclidean"), np.ones(341), np.zeros(341), 0.3, 20.0)
+    found = own_bandwidths(
+        cdist(X, X, "sqeuclidean"), np.ones(341), np.zeros(341), 0.3, StateSize(20.0, 10.0)
+    )
     core = np.linalg.norm(X, axis=1) < 2
     assert (found[core] == 0.3).all()
     assert (found[300:340] > 0.3).all()
     assert found[340] == 0.3  # a single point stays as isolated as it was
+
+
+@pytest.mark.parametrize("fit", ["exact", "landmarks"])
+def test_wide_bandwidths_at_the_rims_of_two_groups_do_not_join_these(fit):
+    rng = np.random.default_rng(4)
+    blob = np.repeat(np.arange(4), 300)
+    X = 10.0 * np.column_stack([blob % 2, blob // 2]) + rng.normal(size=(1200, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LdmapsWarning)
+        model = FITS[fit]().fit(X)
+    taken = model.groups_ >= 0
+    assert taken.mean() > 0.98
+    pairs = set(zip(model.groups_[taken].tolist(), blob[taken].tolist(), strict=True))
+    assert len(pairs) == 4
+
+
+def test_a_state_of_twenty_frames_is_kept_among_many():
+    X, well = wells(n_points=12_000, n_third=20, seed=3)
+    with pytest.warns(DisconnectedWarning, match="and 20 points"):
+        model = LandmarkDiffusionMap(2, n_landmarks=150).fit(X)
+    assert not np.isin(np.flatnonzero(well == 2), model.diagnosis_.left_out).any()
 
 
 def test_no_bandwidth_is_raised():

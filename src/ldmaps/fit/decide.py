@@ -44,12 +44,10 @@ from ldmaps.fit.resample import MOST_RESAMPLED, CoarseWalk, coarse_walk
 from ldmaps.fit.select import CalibrationRows, Selection, select
 from ldmaps.fit.settings import Seeds
 from ldmaps.fit.solve import SolvedMap, eigenvalues_for, solve
-from ldmaps.fit.states import holds_state, smallest_state
+from ldmaps.fit.states import JOINED_HOP, StateSize, holds_state
 from ldmaps.metrics.base import squared_matrix
 from ldmaps.progress import stage
 
-#: Hops of so many √ε join large groups when ε is raised for them.
-JOINED_HOP = 3.0
 #: Points that lie apart, and others, that are compared at most to see whether the former are a state.
 MOST_COMPARED = 1000
 #: Most points that are left out, as a share of all (one in any case).
@@ -216,8 +214,8 @@ def _leaves_out_state(ground: Ground, chosen: Chosen) -> bool:
     data, walk = ground.data, chosen.walk
     left_out = np.flatnonzero(chosen.data.weights[data.used] == 0)
     weights = data.member_weights
-    smallest = smallest_state(len(weights), float(weights.sum()))
-    if ground.keeps_states or not data.points.are_here or weights[left_out].sum() < smallest:
+    size = StateSize.of(len(weights), float(weights.sum()))
+    if ground.keeps_states or not data.points.are_here or weights[left_out].sum() < size.smallest:
         return False
     some = left_out[:: -(-len(left_out) // MOST_COMPARED)]
     masses = weights[some] * (weights[left_out].sum() / weights[some].sum())
@@ -225,7 +223,7 @@ def _leaves_out_state(ground: Ground, chosen: Chosen) -> bool:
     others = walk.points.take(np.arange(0, len(walk.points), -(-len(walk.points) // MOST_COMPARED)))
     squared = squared_matrix(walk.metric, apart, n_threads=walk.n_threads)
     to_others = nearest(walk.metric, apart, others, walk.n_threads)[1]
-    return holds_state(squared, masses, to_others, smallest)
+    return holds_state(squared, masses, to_others, size)
 
 
 def _with_groups(chosen: Chosen) -> Chosen:

@@ -33,7 +33,7 @@ from ldmaps.diffusion.walk import (
     landmark_groups,
     stored_spanning_tree,
 )
-from ldmaps.fit.states import smallest_state
+from ldmaps.fit.states import StateSize
 from ldmaps.landmarks import Landmarks
 from ldmaps.validation.diagnosis import handfuls
 
@@ -64,13 +64,17 @@ def examine_points(walk: Walk, squared: Any, *, may_leave_out: bool, keeps_state
         return Whole()
     n_points = len(walk.points)
     if may_leave_out:
-        smallest = smallest_state(n_points, float(walk.weights.sum())) if keeps_states else None
+        smallest = _smallest(n_points, walk.weights) if keeps_states else None
         apart = in_small_groups(tree, walk.weights, walk.epsilon, n_points, hop=BULK_HOP, smallest=smallest)
         if len(apart):
             return Apart(apart)
     if keeps_states:
         return Whole()
     return groups_in(tree, walk.epsilon) or Whole()
+
+
+def _smallest(n_points: int, weights: NDArray[np.float64]) -> float:
+    return StateSize.of(n_points, float(weights.sum())).smallest
 
 
 def examine_landmarks(
@@ -86,7 +90,7 @@ def examine_landmarks(
         if not is_connected(squared, BULK_LANDMARK_HOP**2 * walk.epsilon):
             tree = stored_spanning_tree(np.asarray(squared, dtype=np.float64))
             masses, n_points = landmarks.multiplicities, len(walk.points)
-            smallest = smallest_state(n_points, float(masses.sum())) if keeps_states else None
+            smallest = _smallest(n_points, masses) if keeps_states else None
             apart = in_small_groups(
                 tree, masses, walk.epsilon, n_points, hop=BULK_LANDMARK_HOP, smallest=smallest
             )

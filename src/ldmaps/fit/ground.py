@@ -28,7 +28,7 @@ from ldmaps.fit.resample import coarse_walk
 from ldmaps.fit.select import CalibrationRows, Selection, calibration_is_worth_it, select
 from ldmaps.fit.settings import Seeds
 from ldmaps.fit.solve import SolvedMap, eigenvalues_for, solve
-from ldmaps.fit.states import own_bandwidths, smallest_state
+from ldmaps.fit.states import StateSize, own_bandwidths
 from ldmaps.landmarks import KMedoids
 from ldmaps.landmarks.base import PointsElsewhere, assign
 from ldmaps.metrics.base import squared_matrix
@@ -88,8 +88,8 @@ def keep_states(ground: Ground, epsilon: float) -> Ground:
         indices, masses, spreads = landmarks.indices, landmarks.multiplicities, landmarks.mean_squares
     nodes = walk.points.take(indices)
     squared = squared_matrix(walk.metric, nodes, n_threads=walk.n_threads)
-    smallest = smallest_state(len(walk.points), float(masses.sum()))
-    bandwidths = own_bandwidths(squared, masses, spreads, epsilon, smallest)
+    size = StateSize.of(len(walk.points), float(masses.sum()))
+    bandwidths = own_bandwidths(squared, masses, spreads, epsilon, size)
     ground = replace(ground, keeps_states=True)
     if not can_have_local_scales(data) or bool((bandwidths == epsilon).all()):
         return ground
