@@ -44,14 +44,12 @@ from ldmaps.fit.resample import MOST_RESAMPLED, CoarseWalk, coarse_walk
 from ldmaps.fit.select import CalibrationRows, Selection, select
 from ldmaps.fit.settings import Seeds
 from ldmaps.fit.solve import SolvedMap, eigenvalues_for, solve
-from ldmaps.fit.states import JOINED_HOP, StateSize, holds_state
+from ldmaps.fit.states import JOINED_HOP, MOST_LEFT_OUT, StateSize, holds_state
 from ldmaps.metrics.base import squared_matrix
 from ldmaps.progress import stage
 
 #: Points that lie apart, and others, that are compared at most to see whether the former are a state.
 MOST_COMPARED = 1000
-#: Most points that are left out, as a share of all (one in any case).
-MOST_LEFT_OUT = 0.05
 #: What ε is raised by at first, and more each time after; how closely the smallest that does is then found, so that
 #: disjoint parts of the data still have much the same.
 FIRST_RAISE, RAISED_WITHIN = 1.2, 1.1

@@ -20,6 +20,8 @@ from ldmaps.diffusion.walk import BULK_LANDMARK_HOP
 
 #: So many points are enough for a state, and so is this share of all where that is more than a handful.
 SMALLEST_STATE, SMALLEST_SHARE, HANDFUL = 20, 0.002, 10
+#: Most points that are left out, as a share of all (one in any case).
+MOST_LEFT_OUT = 0.05
 #: A state's points are nearer to half of a smallest state than this fraction of the distance to all others.
 SEPARATION = 0.5
 #: A landmark's bandwidth is at least so many times the mean squared distance of its cell's points: neighbouring cells
@@ -86,7 +88,7 @@ def own_bandwidths(
 
 
 class _Alone(NamedTuple):
-    """Which nodes are not joined to the largest group, (M,): those of states, and those of none."""
+    """Which nodes are not joined to the largest group, (M,): those of states and too large groups, and others."""
 
     in_states: NDArray[np.bool_]
     scattered: NDArray[np.bool_]
@@ -105,7 +107,9 @@ def _alone(
     for group in range(groups.max() + 1):
         members = groups == group
         if group != joined:
-            kind = found.in_states if is_state(squared, masses, members, ~members, size) else found.scattered
+            are_too_many = masses[members].sum() > MOST_LEFT_OUT * masses.sum()
+            is_kept = are_too_many or is_state(squared, masses, members, ~members, size)
+            kind = found.in_states if is_kept else found.scattered
             kind |= members
     return found
 
