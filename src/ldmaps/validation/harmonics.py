@@ -114,7 +114,9 @@ def _ranks(values: _Array, weights: _Array) -> _Array:
 def _fit_around(predictors: _Array, weights: _Array) -> tuple[NDArray[np.intp], _Array]:
     """Return the neighbours of every point, and by what a prediction multiplies their values."""
     n, d = predictors.shape
-    squared = ((predictors[:, None] - predictors[None]) ** 2).sum(axis=2)
+    squared = np.zeros((n, n))
+    for column in predictors.T:  # an array of shape (n, n, d) would take most of the time
+        squared += (column[:, None] - column) ** 2
     np.fill_diagonal(squared, np.inf)  # a landmark does not predict itself
     most = min(NEIGHBOURS[-1], n - 1)
     near = np.argpartition(squared, most - 1, axis=1)[:, :most]
