@@ -151,6 +151,12 @@ BENCHMARKS = (
         ("benchmarks/kinetics.py",),
     ),
     Benchmark(
+        "states",
+        "Are rare states kept, at the same ε?",
+        {"benchmarks/states.md": "states"},
+        ("benchmarks/states.py",),
+    ),
+    Benchmark(
         "sampling",
         "Do error bars from resampling hold?",
         {"benchmarks/sampling.md": "sampling"},

@@ -24,6 +24,7 @@ from harness import DOCS, provenance
 from scipy.signal import lfilter
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
+from ldmaps.correlation_times import FEW_INDEPENDENT, correlation_time
 from ldmaps.metrics.base import squared_matrix
 from ldmaps.validation.resampling import fitted_modes
 
@@ -242,6 +243,32 @@ def judge(system: System, repetitions: int) -> list[list[str]]:
     return rows
 
 
+def short_series(n_independent: int, repetitions: int = 300, time: float = 20.0) -> list[str]:
+    """Return a line: how AR(1) series worth so many independent samples are judged, and the interval of their mean."""
+    decay = (2 * time - 1) / (2 * time + 1)
+    noise = np.random.default_rng(n_independent).normal(size=(repetitions, int(2 * time * n_independent)))
+    noise[:, 1:] *= np.sqrt(1 - decay**2)
+    told, held, times = [], [], []
+    for series in lfilter([1.0], [1.0, -decay], noise, axis=1):
+        found = correlation_time(series, [slice(0, len(series))])
+        times.append(found.time / time)
+        told.append(found.n_independent * found.time / found.upper >= FEW_INDEPENDENT)
+        held.append(abs(series.mean()) < 1.96 * series.std() / np.sqrt(found.n_independent))
+    told = np.array(told)
+    covered = f"{100 * np.mean(np.array(held)[told]):.0f}" if told.sum() >= 20 else "–"
+    return [str(n_independent), f"{np.mean(times):.2f}", f"{100 * (1 - told.mean()):.0f}", covered]
+
+
+def series_table() -> str:
+    lines = [
+        "| independent samples | correlation time, found/true | cannot tell, % | held otherwise, % |",
+        "|---|---|---|---|",
+    ]
+    return "\n".join(
+        [*lines, *(f"| {' | '.join(short_series(count))} |" for count in (5, 10, 20, 30, 50, 100))]
+    )
+
+
 def page(rows: list[list[str]], made: str) -> str:
     """Return the page: what is held, system by system; the other columns are in the CSV."""
     lines = ["| system | | these landmarks, % | the system, % | points, % |", "|---|---|---|---|---|"]
@@ -251,13 +278,15 @@ def page(rows: list[list[str]], made: str) -> str:
         lines.append(f"| {'' if name == before else name} | ψ{number} | {landmarks} | {system} | {points} |")
         before = name
     prose = (Path(__file__).parent / "prose" / "sampling.md").read_text(encoding="utf-8")
-    return prose.replace("{table}", "\n".join(lines)) + f"\n`python benchmarks/sampling.py`, {made}.\n"
+    prose = prose.replace("{table}", "\n".join(lines)).replace("{series}", series_table())
+    return prose + f"\n`python benchmarks/sampling.py`, {made}.\n"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--repetitions", type=int, default=100)
     parser.add_argument("--only", default="")
+    parser.add_argument("--page", action="store_true", help="only write the page, of what was measured")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     heading = [
@@ -275,10 +304,11 @@ def main() -> None:
     known = []
     if path.exists():
         with open(path, newline="", encoding="utf-8") as file:
+            rows = list(csv.reader(file))[1:]
             known = [
-                row for row in list(csv.reader(file))[1:] if arguments.only and arguments.only not in row[0]
+                row for row in rows if arguments.page or (arguments.only and arguments.only not in row[0])
             ]
-    for system in systems():
+    for system in [] if arguments.page else systems():
         if arguments.only in system.name:
             known += judge(system, arguments.repetitions)
             for row in known[-COORDINATES:]:
