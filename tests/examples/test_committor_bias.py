@@ -25,7 +25,7 @@ def test_a_reduced_run(example, tmp_path, capsys):
     assert found.biased.max() > 0.5
     assert ldmaps.load(tmp_path / "committor.ldm").coordinate_names_ == ["q"]
     assert "q" in (tmp_path / "bias.csv").read_text().splitlines()[0].split(",")
-    for folder, file in (("plumed", "plumed.dat"), ("colvars", "coordinate.colvars")):
+    for folder, file in (("plumed", "plumed.dat"), ("colvars", "map.colvars")):
         text = (tmp_path / folder / file).read_text()
         assert "psi2" not in text
         assert "q" in text
