@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,12 +12,13 @@ import ldmaps
 
 pytest.importorskip("openmm", reason="openmm is not installed")
 
-EXAMPLE = "committor_bias"
+EXAMPLES = str(Path(__file__).resolve().parents[2] / "examples")
 
 
 @pytest.mark.slow
-def test_a_reduced_run(example, tmp_path, capsys):
-    found = example.main(["--quick", "--output", str(tmp_path)])
+def test_a_reduced_run(monkeypatch, tmp_path, capsys):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    found = import_module("committor_bias").main(["--quick", "--output", str(tmp_path)])
     printed = capsys.readouterr().out
     assert "committor q from source" in printed
     assert found.free.min() >= -1e-6
