@@ -56,4 +56,7 @@ def test_a_file_without_the_embedding_has_landmarks_only(sharp, tmp_path):
     small = load(tmp_path / "small.ldm")
     hills = hills_of(small)
     assert np.allclose(hills.widths, np.ptp(sharp.landmark_embedding_, axis=0) / 30)
-    assert 0 <= hills.at_ends.min() <= hills.at_ends.max() <= 1
+    assert np.isnan(hills.at_ends).all()
+    definition = "a: DISTANCE ATOMS=1,2\nb: DISTANCE ATOMS=1,3"  # exported without a warning
+    folder = small.export(tmp_path, "plumed", names=["a", "b"], define_columns=definition)
+    assert "An unknown share of the points are" in " ".join((folder / "plumed.dat").read_text().split())

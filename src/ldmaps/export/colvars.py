@@ -43,8 +43,9 @@ def map_files(definition: Definition) -> dict[str, str]:
             "coordinate.colvars",
             name=name,
             width=_width(bump),
-            low=f"{low:.8g}",
-            high=f"{high:.8g}",
+            # As many digits as a restart keeps of a grid's ends; limits have room for such rounding.
+            low=f"{low:.6g}",
+            high=f"{high:.6g}",
             function=f"({above})/({below}); {shares}",
             components=components,
         )

@@ -262,7 +262,7 @@ class Definition:
             "bins": f"{5 * (high - low) / bump:.0f}",
             "inner_low": f"{low + bump:.6g}",
             "inner_high": f"{high - bump:.6g}",
-            "at_ends": f"{100 * self.at_ends[0]:.0f}",
+            "at_ends": "An unknown share" if np.isnan(self.at_ends[0]) else f"{100 * self.at_ends[0]:.0f} %",
             "reach": f"{self.reach:.6g}",
         }
         text = files("ldmaps.export").joinpath("assets", asset).read_text(encoding="utf-8")

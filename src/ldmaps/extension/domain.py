@@ -33,20 +33,32 @@ def excess_with_gradient(
     # Inside, where a simulation is nearly always, U ≤ min u ≤ 0 and nothing else need be known.
     if within.any() if len(X) == 1 else within.any(axis=1).all():
         return np.zeros(len(X)), np.zeros(X.shape)
-    beyond = squared.astype(np.float64) - embedder.squared_radii
-    lowest = beyond.min(axis=1, keepdims=True)
-    rate = 0.5 / (SOFTNESS * embedder.epsilon)
-    shares = np.exp(rate * (lowest - beyond))
-    totals = shares.sum(axis=1)
-    smooth = lowest[:, 0] - np.log(totals) / rate
-    root = math.sqrt(embedder.epsilon)
+    smooth, shares, totals = _smallest_beyond(embedder, squared)
     distance = np.sqrt(np.maximum(smooth, 0.0) + embedder.epsilon)
-    excess = distance - root
+    excess = distance - math.sqrt(embedder.epsilon)
     outside = smooth > 0
     shares *= (outside / (2.0 * distance * totals))[:, None]
     if not outside.any():
         return excess, np.zeros(X.shape)
     return excess, _summed(embedder, X, squared, shares)
+
+
+def excess_of_squares(embedder: Embedder, squared: NDArray[np.float64]) -> float:
+    """Return how far a point is beyond the domain, in the metric's units, from its d² to all landmarks, (M,)."""
+    smooth = float(_smallest_beyond(embedder, squared[None])[0][0])
+    return math.sqrt(max(smooth, 0.0) + embedder.epsilon) - math.sqrt(embedder.epsilon)
+
+
+def _smallest_beyond(
+    embedder: Embedder, squared: NDArray[Any]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return U, (n,), of d², (n, M); the share of each landmark relative to the nearest, and the sum of shares."""
+    beyond = squared.astype(np.float64) - embedder.squared_radii
+    rate = 0.5 / (SOFTNESS * embedder.epsilon)
+    lowest = beyond.min(axis=1, keepdims=True)
+    shares = np.exp(rate * (lowest - beyond))
+    totals = shares.sum(axis=1)
+    return lowest[:, 0] - np.log(totals) / rate, shares, totals
 
 
 def log_density_with_gradient(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ldmaps.openmm.forces import boundary_restraint as boundary_restraint
     from ldmaps.openmm.forces import coordinate_force as coordinate_force
     from ldmaps.openmm.forces import exploration_force as exploration_force
+    from ldmaps.openmm.metadynamics import MapMetadynamics as MapMetadynamics
     from ldmaps.openmm.reporter import Branch as Branch
     from ldmaps.openmm.reporter import LandmarkReporter as LandmarkReporter
     from ldmaps.openmm.reporter import Save as Save
@@ -27,6 +28,7 @@ load_on_first_use(
     {
         "biased_runs": "BiasLog effective_sample_size metadynamics_weights",
         "forces": "bias_variable coordinate_force boundary_restraint exploration_force",
+        "metadynamics": "MapMetadynamics",
         "reporter": "Branch LandmarkReporter Save Snapshot Stop StopSimulation run_until",
     },
 )

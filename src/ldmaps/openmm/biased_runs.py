@@ -6,9 +6,9 @@ import csv
 import re
 import warnings
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -72,9 +72,8 @@ class BiasLog(FrameReporter):
         if not self.path.absolute().parent.is_dir():
             folder = str(self.path.parent)
             raise InvalidInputError(f"there is no folder {folder!r} to write the log to; make it first")
-        self.bias_groups = _groups(bias)
-        names = self._model.coordinate_names_
-        self._header = ["step", "time", *names, "bias_kJ_mol", "distance", "inside"]
+        self._bias_energy = _energy_of(bias)
+        self._header = ["step", "time", *self._model.coordinate_names_, "bias_kJ_mol", "distance", "inside"]
         self._continues = self.path.exists()
         if self._continues and not append:
             raise InvalidInputError(
@@ -95,9 +94,8 @@ class BiasLog(FrameReporter):
     def report(self, simulation: Any, state: Any) -> None:
         """Write a line about a ``simulation``, the run, at ``state``, which has its positions."""
         placed, bias = self._model.embedder_.place(self._frame(simulation, state), 1), ""
-        if self.bias_groups is not None:
-            energy = simulation.context.getState(energy=True, groups=self.bias_groups).getPotentialEnergy()
-            bias = f"{energy._value:.6g}"
+        if self._bias_energy is not None:
+            bias = f"{self._bias_energy(simulation.context):.6g}"
         inside, distance = bool(placed.coverage.inside[0]), f"{placed.coverage.distance[0]:.5g}"
         coordinates = [f"{value:.8g}" for value in placed.coordinates[0]]
         time = f"{state.getTime()._value:.6g}"
@@ -153,10 +151,18 @@ class BiasLog(FrameReporter):
                 stream.writelines(kept)
 
 
-def _groups(bias: Any) -> set[int] | None:
-    """Return the force groups whose energy is the bias, or raise."""
+def _energy_of(bias: Any) -> Callable[[Any], float] | None:
+    """Return what computes the energy of the bias in a context, in kJ/mol; or raise."""
     if bias is None:
         return None
+    if hasattr(bias, "bias_energy"):  # MapMetadynamics, whose force has a restraint in it, too
+        return cast(Callable[[Any], float], bias.bias_energy)
+    groups = _groups(bias)
+    return lambda context: float(context.getState(energy=True, groups=groups).getPotentialEnergy()._value)
+
+
+def _groups(bias: Any) -> set[int]:
+    """Return the force groups whose energy is the bias, or raise."""
     if hasattr(bias, "_force"):  # Metadynamics gives its force a group of its own, which it keeps to itself
         return {bias._force.getForceGroup()}
     if isinstance(bias, (set, frozenset)) and all(is_whole_number(one) and 0 <= one < 32 for one in bias):

@@ -17,7 +17,8 @@ from ldmaps.extension.domain import BUMP_SHARE, excess_with_gradient, log_densit
 from ldmaps.inputs.topology import atom_indices
 from ldmaps.metrics.base import squared_matrix
 from ldmaps.openmm.atoms import fitted_on_frames, number_in_unit, positions_in_nm, simulated_atoms
-from ldmaps.openmm.native import NativeDistances, native_coordinate, native_distances, native_wall
+from ldmaps.maps.model_digest import model_digest
+from ldmaps.openmm.native import MapPart, NativeDistances, native_coordinate, native_distances, native_wall
 from ldmaps.point_faults import wrong_width
 from ldmaps.settings import is_whole_number
 
@@ -122,11 +123,16 @@ def coordinate_force(
     model = fitted_on_frames(model)
     column = place_of(coordinate, model.coordinate_names_)
     particles = _particles(model, atoms, topology, ignore_names)
-    distances = _own_distances(model, particles, topology, native)
+    return _coordinate_force(model, column, particles, _own_distances(model, particles, topology, native))
+
+
+def _coordinate_force(
+    model: Any, column: int, particles: NDArray[np.intp], distances: NativeDistances | None
+) -> Any:
     if distances is not None:
         return native_coordinate(model.embedder_, column, distances)
     # Of the coefficients only those of the one coordinate, so that no other is differentiated.
-    one = model.embedder_.coefficients[int(coordinate) :][:1].copy()
+    one = model.embedder_.coefficients[column : column + 1].copy()
     value = CoordinateValue(replace(model.embedder_, coefficients=one), len(particles))
     return _python_force(value, particles)
 
@@ -273,9 +279,10 @@ def bias_variable(
     from openmm import app
 
     model = fitted_on_frames(model)
-    chosen = {"atoms": atoms, "topology": topology, "ignore_names": ignore_names, "native": native}
     column = place_of(coordinate, model.coordinate_names_)
-    force = coordinate_force(model, column, **chosen)
+    particles = _particles(model, atoms, topology, ignore_names)
+    distances = _own_distances(model, particles, topology, native)
+    force = _coordinate_force(model, column, particles, distances)
     if width is None:
         width = float(np.ptp(model.landmark_embedding_[:, column])) * BUMP_SHARE
     width = number_in_unit("width", width, positive=True)
@@ -287,7 +294,10 @@ def bias_variable(
     low, high = limits or (float(coefficients.min()) - slack, float(coefficients.max()) + slack)
     if not low < high:
         raise InvalidInputError(f"limits must be a lower and a higher number, got {limits!r}")
-    return app.BiasVariable(force, low, high, width, False, grid_width)
+    variable = app.BiasVariable(force, low, high, width, False, grid_width)
+    total, digest = _n_particles(topology), model_digest(model)
+    variable.map_part = MapPart(model.embedder_, digest, particles, total, column, distances is not None)
+    return variable
 
 
 def _particles(model: Any, atoms: ArrayLike | None, topology: Any, ignore_names: bool) -> NDArray[np.intp]:
@@ -311,14 +321,17 @@ def _particles(model: Any, atoms: ArrayLike | None, topology: Any, ignore_names:
     return indices
 
 
+def _n_particles(topology: Any) -> int | None:
+    return None if topology is None else topology.getNumAtoms()
+
+
 def _own_distances(
     model: Any, particles: NDArray[np.intp], topology: Any, native: bool | None
 ) -> NativeDistances | None:
     """Return OpenMM's own forces for the distances of a map; None where Python must compute them, or should."""
     if native is False:
         return None
-    total = None if topology is None else topology.getNumAtoms()
-    distances = native_distances(model.embedder_, particles, total)
+    distances = native_distances(model.embedder_, particles, _n_particles(topology))
     if isinstance(distances, NativeDistances):
         return distances
     if native:

@@ -1,13 +1,14 @@
 """A map's coordinates and wall as forces of OpenMM's own: no Python runs while they are computed.
 
 Squared distances to the landmarks are made of RMSDForce, or of sums of CustomTorsionForce and its like. A
-CustomCVForce computes ψ = Σ s_j B_j e_j / Σ s_j e_j of them, with e_j = exp(−(d_j² − min_i d_i²)/(2h)).
+CustomCVForce computes ψ = Σ s_j B_j e_j / Σ s_j e_j of them, with e_j = exp(m − d_j²/(2h)) and m = ⌊min_i d_i²/(2h)⌋, so
+that nothing underflows. m cancels, and as its derivative OpenMM takes 0, which keeps the formula's derivatives short.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -28,11 +29,33 @@ _CONTACT = f"1/(1+(r/{CONTACT_RADIUS!r})^{CONTACT_POWER})"
 _DIFFERENCES = {"dihedral": _WRAPPED, "angle": "theta-z", "distance": "r-z", "contact": f"{_CONTACT}-z"}
 
 
+class MapPart(NamedTuple):
+    """What a variable of metadynamics is: a coordinate of a map, of some particles."""
+
+    embedder: Embedder
+    digest: str
+    particles: NDArray[np.intp]
+    n_particles: int | None  # of the system, None where that is not known
+    coordinate: int
+    is_native: bool
+
+
 class NativeDistances(NamedTuple):
     """Forces whose energies make up the squared distances to the landmarks."""
 
     forces: dict[str, Any]  # by the name of the variable
-    squares: list[str]  # (M,): d_j² as a formula of these
+    terms: list[tuple[str, ...]]  # the variables that d_j² is a sum of, for each landmark
+    power: int  # of each variable in that sum
+
+    def formulas(self) -> list[str]:
+        """Return d_j² of all landmarks as formulas of the variables."""
+        power = f"^{self.power}" if self.power != 1 else ""
+        return ["+".join(f"{name}{power}" for name in names) for names in self.terms]
+
+    def squared(self, energies: Sequence[float]) -> NDArray[np.float64]:
+        """Return d_j² of all landmarks, (M,), from the energies of the forces."""
+        value = dict(zip(self.forces, energies, strict=True))
+        return np.array([sum(value[name] ** self.power for name in names) for names in self.terms])
 
 
 def native_distances(
@@ -78,7 +101,7 @@ def _rmsd_distances(
         reference = np.zeros((n_particles, 3))
         reference[chosen] = structure
         forces[f"r{number}"] = openmm.RMSDForce(reference, chosen)
-    return NativeDistances(forces, [f"{name}^2" for name in forces])
+    return NativeDistances(forces, [(name,) for name in forces], 2)
 
 
 def _feature_distances(
@@ -91,7 +114,7 @@ def _feature_distances(
     terms = {"dihedral": "Torsion", "angle": "Angle", "distance": "Bond", "contact": "Bond"}
     scales = metric.parameters()["scales"]
     values = landmarks.values.astype(np.float64) / scales  # type: ignore[attr-defined]
-    forces, squares = {}, []
+    forces, sums = {}, []
     for number, row in enumerate(values, 1):
         names = []
         for kind in sorted(set(kinds)):
@@ -104,45 +127,66 @@ def _feature_distances(
                 getattr(force, f"add{term}")(*members, [float(scales[place] ** 2), float(row[place])])
             names.append(f"{kind}{number}")
             forces[names[-1]] = force
-        squares.append("+".join(names))
-    return NativeDistances(forces, squares)
+        sums.append(tuple(names))
+    return NativeDistances(forces, sums, 1)
 
 
 def native_coordinate(embedder: Embedder, coordinate: int, distances: NativeDistances) -> Any:
     """Return a CustomCVForce whose energy is one coordinate of a map."""
-    weights = embedder.source_weights.astype(np.float64)
-    above = _sum_of_shares(weights * embedder.coefficients[coordinate].astype(np.float64))
-    shares = _shares(distances.squares, 0.5 / embedder.bandwidth)
-    return _of_variables(f"({above})/({_sum_of_shares(weights)}); {shares}", distances, "CoordinateValue")
+    return _of_variables(["psi", *_coordinates(embedder, {"psi": coordinate})], distances, "CoordinateValue")
 
 
 def native_wall(embedder: Embedder, strength: float, margin: float, distances: NativeDistances) -> Any:
     """Return a CustomCVForce with the energy of :class:`~ldmaps.openmm.forces.WallEnergy`."""
-    rate, epsilon = 0.5 / (SOFTNESS * embedder.epsilon), embedder.epsilon
-    beyond = [
-        f"{square}-{float(radius)!r}"
-        for square, radius in zip(distances.squares, embedder.squared_radii, strict=True)
+    return _of_variables(["wall", *_wall(embedder, strength, margin)], distances, "WallEnergy")
+
+
+def native_bias(
+    embedder: Embedder, coordinates: Sequence[int], strength: float, margin: float, distances: NativeDistances
+) -> Any:
+    """Return a CustomCVForce whose energy is a tabulated function "table" of some coordinates, and the wall's."""
+    named = {f"psi{place}": coordinate for place, coordinate in enumerate(coordinates)}
+    parts = [f"table({','.join(named)})", *_coordinates(embedder, named)]
+    if strength:
+        parts = [f"{parts[0]}+wall", *parts[1:], *_wall(embedder, strength, margin)]
+    return _of_variables(parts, distances, "MapMetadynamics")
+
+
+def _coordinates(embedder: Embedder, named: Mapping[str, int]) -> list[str]:
+    """Return the definitions of coordinates under such names."""
+    weights = embedder.source_weights.astype(np.float64)
+    texts = [
+        f"{name}=({_weighted_sum('e', weights * embedder.coefficients[coordinate].astype(np.float64))})/total"
+        for name, coordinate in named.items()
     ]
-    total = "+".join(f"e{number}" for number in range(1, len(beyond) + 1))
-    # OpenMM differentiates max by a step, so the root must not vanish inside: it is √ε there.
-    smooth = f"max(0,low-log({total})/{rate!r})"
-    stretch = f"max(0,sqrt({smooth}+{epsilon!r})-{math.sqrt(epsilon) + margin!r})"
-    formula = f"{0.5 * strength!r}*{stretch}^2; {_shares(beyond, rate)}"
-    return _of_variables(formula, distances, "WallEnergy")
+    rate = 0.5 / embedder.bandwidth
+    exponents = [f"{rate!r}*u{number}" for number in range(1, len(weights) + 1)]
+    return [*texts, f"total={_weighted_sum('e', weights)}", *_shares("e", "low", exponents)]
 
 
-def _sum_of_shares(factors: NDArray[np.float64]) -> str:
-    return "+".join(f"({float(factor)!r})*e{number}" for number, factor in enumerate(factors, 1))
+def _wall(embedder: Embedder, strength: float, margin: float) -> list[str]:
+    """Return the definitions of the wall's energy; ``margin`` is in the unit of distances."""
+    rate, epsilon = 0.5 / (SOFTNESS * embedder.epsilon), embedder.epsilon
+    radii = enumerate(embedder.squared_radii.astype(np.float64), 1)
+    exponents = [f"{rate!r}*(u{number}-{float(radius)!r})" for number, radius in radii]
+    total = "+".join(f"w{number}" for number in range(1, len(exponents) + 1))
+    return [
+        f"wall={0.5 * strength!r}*stretch^2",
+        # OpenMM differentiates max by a step, so the root must not vanish inside: it is √ε there.
+        f"stretch=max(0,sqrt(smooth+{epsilon!r})-{math.sqrt(epsilon) + margin!r})",
+        f"smooth=max(0,(edge-log({total}))/{rate!r})",
+        *_shares("w", "edge", exponents),
+    ]
 
 
-def _shares(squares: Sequence[str], rate: float) -> str:
-    """Return the definitions of e_j = exp(−rate (u_j − low)) and of low, the smallest u_j."""
-    places = range(1, len(squares) + 1)
-    lowest = _smallest([f"u{number}" for number in places])
-    exponents = [f"e{number}=exp({rate!r}*(low-u{number}))" for number in places]
-    return "; ".join(
-        [*exponents, f"low={lowest}", *(f"u{n}={square}" for n, square in zip(places, squares, strict=True))]
-    )
+def _weighted_sum(share: str, factors: NDArray[np.float64]) -> str:
+    return "+".join(f"({float(factor)!r})*{share}{number}" for number, factor in enumerate(factors, 1))
+
+
+def _shares(share: str, lowest: str, exponents: Sequence[str]) -> list[str]:
+    """Return the definitions of exp(lowest − exponent), a share of each landmark, and of the lowest exponent."""
+    texts = [f"{share}{number}=exp({lowest}-{exponent})" for number, exponent in enumerate(exponents, 1)]
+    return [*texts, f"{lowest}=floor({_smallest([f'({exponent})' for exponent in exponents])})"]
 
 
 def _smallest(terms: Sequence[str]) -> str:
@@ -153,10 +197,12 @@ def _smallest(terms: Sequence[str]) -> str:
     return f"min({_smallest(terms[:middle])},{_smallest(terms[middle:])})"
 
 
-def _of_variables(formula: str, distances: NativeDistances, name: str) -> Any:
+def _of_variables(parts: Sequence[str], distances: NativeDistances, name: str) -> Any:
+    """Return a force of a formula's parts: the energy, then definitions; those of d_j², u1 and so on, are added."""
     import openmm
 
-    force = openmm.CustomCVForce(formula)
+    squares = (f"u{number}={formula}" for number, formula in enumerate(distances.formulas(), 1))
+    force = openmm.CustomCVForce("; ".join([*parts, *squares]))
     for variable, inner in distances.forces.items():
         force.addCollectiveVariable(variable, inner)
     force.setName(name)
