@@ -36,7 +36,9 @@ STRENGTH, STEPS, ROUNDS = 5000.0, 250, 20
 WAYS = {"one force": True, "OpenMM's forces": True, "Python": False}
 
 
-def simulation(platform: str, way: str | None, model: Any, atoms: Any, count: int, wall: bool) -> Callable[[int], None]:
+def simulation(
+    platform: str, way: str | None, model: Any, atoms: Any, count: int, wall: bool
+) -> Callable[[int], None]:
     """Return what takes steps of a run, biased along so many coordinates one way or not at all."""
     system = app.ForceField("amber99sbildn.xml").createSystem(TOPOLOGY, constraints=app.HBonds)
     metadynamics = None

@@ -58,9 +58,16 @@ def kernel() -> str | None:
         return path
     if (program := shutil.which("plumed")) is None:
         return None
-    said = subprocess.run([program, "--no-mpi", "info", "--root"], capture_output=True, text=True, check=False)
+    said = subprocess.run(
+        [program, "--no-mpi", "info", "--root"], capture_output=True, text=True, check=False
+    )
     places = [Path(said.stdout.strip() or ".").parent, Path(program).resolve().parent.parent / "lib"]
-    found = [path for place in places for path in place.glob("libplumedKernel.*") if path.suffix in (".so", ".dylib")]
+    found = [
+        path
+        for place in places
+        for path in place.glob("libplumedKernel.*")
+        if path.suffix in (".so", ".dylib")
+    ]
     return str(found[0]) if found else None
 
 
@@ -113,7 +120,14 @@ def kinds(stride: int = 5) -> list[Kind]:
     torsion = [",".join(str(atoms[atom] + 1) for atom in members) for members in TORSIONS[:2]]
     text = f"p: TORSION ATOMS={torsion[0]}\nq: TORSION ATOMS={torsion[1]}"
     made.append(
-        Kind("columns φ, ψ of a table", table, system, atoms, {"names": ["p", "q"], "define_columns": text}, True)
+        Kind(
+            "columns φ, ψ of a table",
+            table,
+            system,
+            atoms,
+            {"names": ["p", "q"], "define_columns": text},
+            True,
+        )
     )
     return made
 
@@ -123,12 +137,22 @@ def computed(path: str, text: Path, frames: np.ndarray, rounds: int = 0) -> Any:
     given, found = text.parent / "frames.npy", text.parent / "found.npz"
     np.save(given, frames)
     child = Path(__file__).parent / "plumed_steps.py"
-    words = [sys.executable, str(child), path, str(text), str(given), str(found), *([str(rounds)] if rounds else [])]
+    words = [
+        sys.executable,
+        str(child),
+        path,
+        str(text),
+        str(given),
+        str(found),
+        *([str(rounds)] if rounds else []),
+    ]
     ended = subprocess.run(words, capture_output=True, text=True, check=False)
     if ended.returncode:
         log = text.parent / "plumed.log"
         said = log.read_text(errors="replace")[-2000:] if log.exists() else ""
-        raise RuntimeError(f"PLUMED ended with {ended.returncode}: {ended.stdout[-500:]}{ended.stderr[-2000:]}{said}")
+        raise RuntimeError(
+            f"PLUMED ended with {ended.returncode}: {ended.stdout[-500:]}{ended.stderr[-2000:]}{said}"
+        )
     return np.load(found)
 
 
@@ -191,7 +215,10 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             value, force = differences(path, kind, Path(folder))
             start, step = cost(path, kind, Path(folder))
-        print(f"| {kind.name} ({kind.size}) | {value:.0e} | {force:.0e} | {1e6 * step:.0f} | {start:.2g} s |", flush=True)
+        print(
+            f"| {kind.name} ({kind.size}) | {value:.0e} | {force:.0e} | {1e6 * step:.0f} | {start:.2g} s |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -264,9 +264,9 @@ run {steps}
     assert np.ptp(whole["psi2"]) > 0
     # The state is text of as many digits.
     for name, values in second.items():
-        assert np.allclose(values, whole[name][-len(values) :], rtol=1e-9, atol=1e-10 * np.ptp(whole[name])), (
-            name
-        )
+        assert np.allclose(
+            values, whole[name][-len(values) :], rtol=1e-9, atol=1e-10 * np.ptp(whole[name])
+        ), name
     grids = [np.loadtxt(folder / f"{name}.pmf") for name in ("whole", "second")]
     assert np.abs(grids[0] - grids[1]).max() < 1e-10 * np.ptp(grids[0][:, 1])
     assert np.ptp(grids[0][:, 1]) > 0.1  # kcal/mol: hills are there

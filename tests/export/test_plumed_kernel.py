@@ -17,7 +17,8 @@ from ldmaps.export import check_export
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
-        kernel() is None, reason="set PLUMED_KERNEL to the path of libplumedKernel.so to run exports in PLUMED"
+        kernel() is None,
+        reason="set PLUMED_KERNEL to the path of libplumedKernel.so to run exports in PLUMED",
     ),
     # Of fits to few frames.
     pytest.mark.filterwarnings("ignore::ldmaps.errors.LdmapsWarning"),
@@ -43,7 +44,8 @@ def test_the_check_of_the_folder(maps, tmp_path):
     """README's own check, whose frames are in the numbering of the export."""
     folder = exported(maps[0], tmp_path)
     write_forces(
-        folder / "forces.xyz", computed(kernel(), folder / "check.dat", read_xyz(folder / "check.xyz"))["forces"]
+        folder / "forces.xyz",
+        computed(kernel(), folder / "check.dat", read_xyz(folder / "check.xyz"))["forces"],
     )
     assert max(check_export([folder / "COLVAR", folder / "forces.xyz"]).values()) < ROUNDING
 
@@ -68,6 +70,8 @@ def test_columns_under_the_engines_names(maps, tmp_path):
     kind = maps[-1]
     folder = exported(kind, tmp_path)
     computed(kernel(), folder / "plumed.dat", kind.frames, rounds=2)
-    assert max(check_export([folder / "COLVAR"], model=kind.model, names=kind.export["names"]).values()) < 1e-6
+    assert (
+        max(check_export([folder / "COLVAR"], model=kind.model, names=kind.export["names"]).values()) < 1e-6
+    )
     assert printed(folder / "COLVAR")["metad.bias"].max() > 0
     assert (folder / "HILLS").exists()

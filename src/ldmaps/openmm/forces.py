@@ -15,9 +15,9 @@ from ldmaps.embedded_rows import place_of
 from ldmaps.errors import InvalidInputError
 from ldmaps.extension.domain import BUMP_SHARE, excess_with_gradient, log_density_with_gradient
 from ldmaps.inputs.topology import atom_indices
+from ldmaps.maps.model_digest import model_digest
 from ldmaps.metrics.base import squared_matrix
 from ldmaps.openmm.atoms import fitted_on_frames, number_in_unit, positions_in_nm, simulated_atoms
-from ldmaps.maps.model_digest import model_digest
 from ldmaps.openmm.native import MapPart, NativeDistances, native_coordinate, native_distances, native_wall
 from ldmaps.point_faults import wrong_width
 from ldmaps.settings import is_whole_number

@@ -17,7 +17,7 @@ from ldmaps.openmm.atoms import number_in_unit
 from ldmaps.openmm.native import MapPart, NativeDistances, native_bias, native_distances
 
 
-class MapMetadynamics(app.Metadynamics):  # type: ignore[misc]
+class MapMetadynamics(app.Metadynamics):
     """OpenMM's metadynamics along coordinates of one map that OpenMM computes by itself.
 
     ``openmm.app.Metadynamics`` measures the distances to the landmarks for each variable, and a
@@ -45,16 +45,19 @@ class MapMetadynamics(app.Metadynamics):  # type: ignore[misc]
         For variables that OpenMM does not compute by itself, or that are not of one map and the same atoms.
     """
 
+    _table: Any
+    _force: Any
+
     def __init__(
         self,
         system: Any,
         variables: Sequence[Any],
         temperature: Any,
-        biasFactor: float,  # noqa: N803 - OpenMM's names
+        biasFactor: float,
         height: Any,
         frequency: int,
-        saveFrequency: int | None = None,  # noqa: N803
-        biasDir: str | None = None,  # noqa: N803
+        saveFrequency: int | None = None,
+        biasDir: str | None = None,
         *,
         restraint: Any = 0.0,
         margin: float = 0.0,
@@ -74,7 +77,9 @@ class MapMetadynamics(app.Metadynamics):  # type: ignore[misc]
         self._force.addTabulatedFunction("table", self._table)
         free = set(range(32)) - {force.getForceGroup() for force in system.getForces()}
         if not free:
-            raise InvalidInputError("all 32 force groups of the system are taken; the bias needs one of its own")
+            raise InvalidInputError(
+                "all 32 force groups of the system are taken; the bias needs one of its own"
+            )
         self._force.setForceGroup(max(free))
         system.addForce(self._force)
 

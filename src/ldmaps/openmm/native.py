@@ -1,8 +1,8 @@
 """A map's coordinates and wall as forces of OpenMM's own: no Python runs while they are computed.
 
 Squared distances to the landmarks are made of RMSDForce, or of sums of CustomTorsionForce and its like. A
-CustomCVForce computes ψ = Σ s_j B_j e_j / Σ s_j e_j of them, with e_j = exp(m − d_j²/(2h)) and m = ⌊min_i d_i²/(2h)⌋, so
-that nothing underflows. m cancels, and as its derivative OpenMM takes 0, which keeps the formula's derivatives short.
+CustomCVForce computes ψ = Σ s_j B_j e_j / Σ s_j e_j of them, with e_j = exp(m − d_j²/(2h)) and m = ⌊min_i d_i²/(2h)⌋,
+so that nothing underflows. m cancels; OpenMM takes its derivative for 0, which keeps the formula's derivatives short.
 """
 
 from __future__ import annotations
