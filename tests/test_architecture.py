@@ -143,6 +143,7 @@ def private_names_made(tree):
 
 #: Private names of other packages that one of ours happens to use as well.
 NOT_OURS = {f"ldmaps.cli.{name}": {"_actions"} for name in ("completion", "session", "help")}  # argparse's
+NOT_OURS["ldmaps.openmm.biased_runs"] = {"_force"}  # OpenMM's, of its Metadynamics
 
 
 def test_no_private_attribute_of_another_module_is_used():
