@@ -24,7 +24,7 @@ def main() -> None:
         sys.exit("no Chromium on PATH; install one, or name it with LDMAPS_BROWSER")
     with tempfile.TemporaryDirectory() as folder, Browser(browser, timeout=120) as chromium:
         write_files(folder)
-        page = chromium.open((Path(folder) / "map.html").as_uri(), width=1280, height=1260)
+        page = chromium.open((Path(folder) / "map.html").as_uri(), width=1280, height=1098)
         page.hover(760, 700)
         (HERE / "images" / "report.png").write_bytes(page.screenshot())
         print(page.problems() or "images/report.png")
