@@ -7,7 +7,6 @@ import io
 import os
 import re
 import sys
-import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from stat import S_ISREG
@@ -15,6 +14,7 @@ from typing import Any, BinaryIO
 
 from ldmaps import door
 from ldmaps.errors import InvalidInputError, LdmapsWarning
+from ldmaps.user_warnings import warn
 
 #: Seconds after which a temporary file that nobody has locked was left behind by a process that is gone.
 _LEFT_BEHIND = 60.0
@@ -228,10 +228,10 @@ def lock(descriptor: int, path: str) -> bool:
     except OSError as error:
         if error.errno not in door.NO_LOCKS:
             raise
-    warnings.warn(
-        f"{path}: this file system has no locks, so that a second process that writes there is not noticed; "
-        "make sure that there is none",
-        LdmapsWarning,
-        stacklevel=3,
+    warn(
+        LdmapsWarning(
+            f"{path}: this file system has no locks, so that a second process that writes there is not noticed; "
+            "make sure that there is none"
+        )
     )
     return True

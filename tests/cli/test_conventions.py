@@ -9,7 +9,9 @@ import subprocess
 import sys
 import time
 from importlib import import_module
+from itertools import pairwise
 
+import mdtraj as md
 import numpy as np
 import pytest
 
@@ -68,6 +70,23 @@ def test_no_module_is_loaded_but_that_of_the_command(roll_map):
         expected = {f"ldmaps.cli.{one}" for one in (name, EXTENDS.get(name, name))}
         assert commands & loaded_by([name, "--help"])[0] == (commands if name == "completion" else expected)
     assert commands & loaded_by(["info", str(roll_map)])[0] == {"ldmaps.cli.info"}
+
+
+def test_embedding_a_trajectory_imports_what_it_needs_alone(tmp_path):
+    """What scipy has for sparse matrices takes as long to import as numpy."""
+    topology = md.Topology()
+    residue = topology.add_residue("ALA", topology.add_chain())
+    atoms = [topology.add_atom(f"C{number}", md.element.carbon, residue) for number in range(4)]
+    for left, right in pairwise(atoms):
+        topology.add_bond(left, right)
+    frames = np.random.default_rng(0).normal(size=(60, 4, 3)).astype(np.float32)
+    trajectory = md.Trajectory(frames, topology)
+    trajectory.save_xtc(tmp_path / "run.xtc")
+    trajectory[0].save_pdb(tmp_path / "top.pdb")
+    LandmarkDiffusionMap(2, metric="rmsd", n_landmarks=20).fit(trajectory).save(tmp_path / "run.ldm")
+    line = ["embed", tmp_path / "run.ldm", tmp_path / "run.xtc", "--top", tmp_path / "top.pdb"]
+    loaded, _ = loaded_by([*map(str, line), "-o", str(tmp_path / "run.csv"), "-q"])
+    assert not {"scipy.sparse", "scipy.linalg", "sklearn", "pandas", "numpy.ma"} & loaded
 
 
 @pytest.mark.parametrize("name", COMMANDS)

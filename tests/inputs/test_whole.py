@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
 
 from ldmaps.errors import InvalidInputError
-from ldmaps.inputs.selection import Molecules
+from ldmaps.inputs.selection import Molecules, molecules_of
 from ldmaps.metrics import RMSD
 
 CHAIN = np.array([(i, i + 1) for i in range(9)])
@@ -146,3 +148,16 @@ def test_every_frame_of_a_file_that_is_loaded_at_once_has_its_own_box(tmp_path):
     trajectory.save_gro(str(tmp_path / "cut.gro"))
     joined = ldmaps.inputs.open_files(tmp_path / "cut.gro", top=tmp_path / "top.pdb", chunk=2).read().frames
     np.testing.assert_allclose(np.diag(RMSD().pairwise(joined, whole)), 0, atol=2e-3)
+
+
+def test_molecules_are_those_of_scipy():
+    """Which takes so long to import that reading a trajectory does without it."""
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        n_atoms = int(rng.integers(1, 60))
+        bonds = rng.integers(0, n_atoms, (int(rng.integers(0, 60)), 2))
+        matrix = coo_matrix((np.ones(len(bonds)), (bonds[:, 0], bonds[:, 1])), shape=(n_atoms, n_atoms))
+        wanted = connected_components(matrix, directed=False)
+        found = molecules_of(n_atoms, bonds)
+        assert found[0] == wanted[0]
+        np.testing.assert_array_equal(found[1], wanted[1])

@@ -7,7 +7,6 @@ of the new landmarks; the old ones keep their places (first, in their order), mu
 from __future__ import annotations
 
 import copy
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -28,6 +27,7 @@ from ldmaps.fit.solve import solve
 from ldmaps.maps.landmark_diffusion_map import LandmarkDiffusionMap
 from ldmaps.metrics.base import Points
 from ldmaps.settings import check_whole
+from ldmaps.user_warnings import warn
 from ldmaps.validation.fidelity import SAME_SHARE, in_common, turn_modes
 
 #: Landmarks that must agree for each mode of the walk that a coordinate may be matched to.
@@ -401,11 +401,10 @@ def _warn(absorption: Absorption, slow: _Array, n_old: int) -> None:
             "to old and new data would have, as happens when the new points fill a hole or close a ring; fit again"
         )
     if reasons:
-        warnings.warn(
+        warn(
             AccuracyWarning(
                 "the absorbed points change which motions are slow: ", "; ".join(reasons), *remedy
-            ),
-            stacklevel=3,
+            )
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,6 +13,7 @@ from ldmaps.diffusion.walk import REACH, Groups, SpanningTree, connecting_tree, 
 from ldmaps.errors import BandwidthWarning, InvalidInputError, Named
 from ldmaps.metrics.base import Metric, Points
 from ldmaps.settings import LANDMARK_FIT
+from ldmaps.user_warnings import warn
 
 #: Share of the other points, and at least how many of them, within √ε of a typical point by the rule "bulk".
 BULK_SHARE, BULK_NEIGHBOURS = 0.005, 20
@@ -105,14 +105,13 @@ def _held_together(bandwidth: Bandwidth, tree: SpanningTree, joining: float) -> 
     accepted = joining / REACH**2 * (1.0 + 1e-9)  # room for rounding
     sizes = tree.component_sizes(REACH**2 * bandwidth.epsilon)
     shown = ", ".join(str(size) for size in sizes[:8]) + (", ..." if len(sizes) > 8 else "")
-    warnings.warn(
+    warn(
         BandwidthWarning(
             f"the log-log rule (Coifman) gives epsilon = {bandwidth.epsilon:.6g}, which leaves the data in "
             f"{len(sizes)} disconnected components (sizes: {shown}); using epsilon = {accepted:.6g}, the smallest "
             "value that connects them. If the small components are artefacts, drop them with ",
             Named("outliers", ...),
-        ),
-        stacklevel=2,
+        )
     )
     return replace(bandwidth, epsilon=accepted)
 

@@ -13,7 +13,6 @@ What is returned is S y, which is known already and closer to the eigenvector th
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -30,6 +29,7 @@ from ldmaps.errors import ConvergenceWarning, InvalidInputError
 from ldmaps.progress import stage
 from ldmaps.settings import NamedLimit
 from ldmaps.threads import single_threaded_blas
+from ldmaps.user_warnings import warn
 
 #: Directions of a block shorter than this, relative to its longest, are dropped: of their products little is exact.
 RANK = 1e-4
@@ -103,14 +103,13 @@ def solve_streamed(
         result = solve.result(ritz, n_eigenvalues, converged or solve.is_exhausted)
     if not result.converged:
         reached = ", ".join(f"{error:.2g}" for error in result.angle_errors[settled])
-        warnings.warn(
+        warn(
             ConvergenceWarning(
                 f"after {result.n_passes} passes the coordinates' relative errors are bounded by {reached}, "
                 f"but tolerance={tolerance:g} was requested; allow more passes with ",
                 NamedLimit("max_passes", ...),
                 ", or use fewer components",
-            ),
-            stacklevel=2,
+            )
         )
     return result
 

@@ -16,7 +16,6 @@ multiplicities; biased samples have any positive weights.
 from __future__ import annotations
 
 import itertools
-import warnings
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -28,6 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldmaps import kernels
 from ldmaps.errors import InvalidInputError, LdmapsError, Named, SpectrumWarning
 from ldmaps.threads import resolve_threads, run_slices, run_tiles, single_threaded_blas
+from ldmaps.user_warnings import warn
 
 #: ``n_components="gap"`` looks for the gap among this many leading non-trivial eigenvalues.
 MAX_GAP_COMPONENTS = 10
@@ -267,7 +267,7 @@ def warn_of_standstill(
         )
     else:
         return
-    warnings.warn(f"{what}; use a larger epsilon or more landmarks", SpectrumWarning, stacklevel=4)
+    warn(SpectrumWarning(f"{what}; use a larger epsilon or more landmarks"))
 
 
 def check_extensible(eigenvalues: NDArray[np.float64], dtype: np.dtype[Any]) -> None:
@@ -288,11 +288,11 @@ def check_extensible(eigenvalues: NDArray[np.float64], dtype: np.dtype[Any]) -> 
             "too large to distinguish points; use a smaller one"
         )
     if last < 16.0 * noise:
-        warnings.warn(
-            f"eigenvalue {len(eigenvalues)} is {last:.3g}: the Nyström extension divides by it, which "
-            "amplifies rounding errors; use fewer components or a smaller epsilon",
-            SpectrumWarning,
-            stacklevel=4,
+        warn(
+            SpectrumWarning(
+                f"eigenvalue {len(eigenvalues)} is {last:.3g}: the Nyström extension divides by it, which "
+                "amplifies rounding errors; use fewer components or a smaller epsilon"
+            )
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from ldmaps.errors import InvalidInputError, Named, OutsideDomainWarning
 from ldmaps.export import definition as defining
 from ldmaps.export.engine_run import EmbeddedRun, common_rows, embedded_run
 from ldmaps.inputs.tables import read_columns
+from ldmaps.user_warnings import warn
 
 _Path = str | os.PathLike[str]
 #: Columns of numbers by name.
@@ -119,11 +119,11 @@ def _of_run(path: _Path, model: Any, run: EmbeddedRun) -> dict[str, float]:
     rows, frames = common_rows(printed.get("time"), len(printed[names[0]]), run, os.fspath(path))
     share = float(run.inside[frames].mean())
     if share < 0.5:
-        warnings.warn(
-            f"{100 * share:.0f} % of the {len(frames)} frames that were compared are in the map's domain, so the check "
-            "says little about the rest; if the run should be inside, its atoms are others than the map's",
-            OutsideDomainWarning,
-            stacklevel=3,
+        warn(
+            OutsideDomainWarning(
+                f"{100 * share:.0f} % of the {len(frames)} frames that were compared are in the map's domain, so the "
+                "check says little about the rest; if the run should be inside, its atoms are others than the map's"
+            )
         )
     differences = {}
     for column, name in enumerate(names):

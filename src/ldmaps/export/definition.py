@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -24,6 +23,7 @@ from ldmaps.inputs.topology import atom_indices, atom_order, load_topology
 from ldmaps.metrics.base import squared_matrix
 from ldmaps.metrics.features import CONTACT_RADIUS
 from ldmaps.point_faults import wrong_width
+from ldmaps.user_warnings import warn
 
 #: nm per unit that a map may be in.
 _MAP_UNITS = {"nm": 1.0, "å": 0.1, "a": 0.1, "angstrom": 0.1, "angstroms": 0.1}
@@ -146,11 +146,11 @@ def _found_in(
             f"{name}, {f'selected by {used!r}' if used else 'all atoms'}"
         )
     if isinstance(match, AtomMatch):
-        warnings.warn(
-            f"{among} numbers its residues differently; the map's atoms were {match.rule}: "
-            f"{described(match, labels)}, counted from 0. Check the export with a run of the engine",
-            AtomOrderWarning,
-            stacklevel=4,
+        warn(
+            AtomOrderWarning(
+                f"{among} numbers its residues differently; the map's atoms were {match.rule}: "
+                f"{described(match, labels)}, counted from 0. Check the export with a run of the engine"
+            )
         )
         return chosen.chosen[match.indices], f"{among}, {match.rule}"
     count = wrong_width((len(chosen.chosen), 3), 3 * n_atoms, takes_frames=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from ldmaps.export.comparison import FORCES, VALUES
 from ldmaps.export.definition import Columns, Definition, EngineAtoms, Frames
 from ldmaps.files import written_whole
 from ldmaps.maps.model_digest import model_digest
+from ldmaps.user_warnings import warn
 
 _LIBRARIES = {"plumed": plumed, "colvars": colvars}
 #: Frames of a check, and how far they are from landmarks in units of the map's width √h.
@@ -132,20 +132,21 @@ def export_map(
     if found is not None:
         files |= _check(model, definition, found.numbers, library)
     if to == "plumed" and isinstance(geometry, Frames) and geometry.largest_gap * chosen.nm > WIDE_GAP:
-        warnings.warn(
-            f"consecutive atoms of the map are up to {geometry.largest_gap:.3g} {chosen.length} apart; PLUMED makes "
-            "molecules whole in this order, so every length of the periodic box must exceed twice this distance",
-            LdmapsWarning,
-            stacklevel=3,
+        warn(
+            LdmapsWarning(
+                f"consecutive atoms of the map are up to {geometry.largest_gap:.3g} {chosen.length} apart; PLUMED "
+                "makes molecules whole in this order, so every length of the periodic box must exceed twice this "
+                "distance"
+            )
         )
     if definition.at_ends[0] > MOST_AT_ENDS:
-        warnings.warn(
-            f"{100 * definition.at_ends[0]:.0f} % of the map's points are within one hill width "
-            f"({definition.bumps[0]:.3g}) of an end of {definition.names[0]}: it hardly varies within basins. "
-            "Metadynamics along it alone gives inaccurate free energies near the ends; bias a second coordinate as "
-            "well (see README.md in the folder)",
-            LdmapsWarning,
-            stacklevel=3,
+        warn(
+            LdmapsWarning(
+                f"{100 * definition.at_ends[0]:.0f} % of the map's points are within one hill width "
+                f"({definition.bumps[0]:.3g}) of an end of {definition.names[0]}: it hardly varies within basins. "
+                "Metadynamics along it alone gives inaccurate free energies near the ends; bias a second coordinate as "
+                "well (see README.md in the folder)"
+            )
         )
     files["README.md"] = _readme(model, definition, to, found, names)
     path = Path(folder)

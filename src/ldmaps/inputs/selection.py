@@ -25,19 +25,39 @@ KEEP_HINT = (
 AMBIGUOUS = 0.45
 
 
-def _graph(n_atoms: int, bonds: NDArray[np.intp]) -> Any:
-    from scipy.sparse import coo_matrix  # late: tables need none of it
-
-    ends = bonds.reshape(-1, 2).T
-    return coo_matrix((np.ones(ends.shape[1]), (ends[0], ends[1])), shape=(n_atoms, n_atoms))
-
-
 def molecules_of(n_atoms: int, bonds: NDArray[np.intp]) -> tuple[int, NDArray[np.intp]]:
-    """Return how many molecules atoms make up, and which one each belongs to."""
-    from scipy.sparse.csgraph import connected_components
+    """Return how many molecules atoms make up, and which one each belongs to, numbered by their first atoms."""
+    # Without scipy.sparse, the import of which takes longer than reading many a file.
+    own = np.arange(n_atoms)
+    first, (left, right) = own.copy(), bonds.reshape(-1, 2).T
+    while (first[left] != first[right]).any():
+        ends = first[left], first[right]
+        np.minimum.at(first, np.maximum(*ends), np.minimum(*ends))
+        while (first[first] != first).any():
+            first = first[first]
+    is_first = first == own
+    return int(is_first.sum()), (np.cumsum(is_first) - 1)[first]
 
-    count, component = connected_components(_graph(n_atoms, bonds), directed=False)
-    return int(count), component.astype(np.intp)
+
+def _levels(n_atoms: int, bonds: NDArray[np.intp], roots: list[int]) -> tuple[list[list[int]], list[int]]:
+    """Return the atoms 1, 2, … bonds below roots, one list each, and the atom above each, −1 for roots."""
+    bonded: list[list[int]] = [[] for _ in range(n_atoms)]
+    for left, right in bonds.tolist():
+        bonded[left].append(right)
+        bonded[right].append(left)
+    above, is_found, levels = [-1] * n_atoms, [False] * n_atoms, [roots]
+    for root in roots:
+        is_found[root] = True
+    while levels[-1]:
+        below = []
+        for atom in levels[-1]:
+            for other in bonded[atom]:
+                if not is_found[other]:
+                    is_found[other] = True
+                    above[other] = atom
+                    below.append(other)
+        levels.append(below)
+    return levels[1:-1], above
 
 
 class Molecules:
@@ -47,23 +67,16 @@ class Molecules:
     # along a tree of bonds then moves every atom at once.
 
     def __init__(self, n_atoms: int, bonds: NDArray[np.intp], labels: Sequence[str]) -> None:
-        from scipy.sparse.csgraph import breadth_first_order
-
         self.labels = labels
         self.n_atoms = n_atoms
         self.n_molecules, self.component = molecules_of(n_atoms, bonds)
-        # Below a root that holds on to the first atom of each molecule, one search finds a tree of all.
-        roots = np.unique(self.component, return_index=True)[1]
-        held = np.stack([np.full(len(roots), n_atoms), roots], axis=1)
-        edges = np.concatenate([bonds.reshape(-1, 2), held])
-        order, above = breadth_first_order(_graph(n_atoms + 1, edges), n_atoms, directed=False)
-        depth = np.full(n_atoms + 1, -1)
-        for atom in order[1:].tolist():
-            depth[atom] = depth[above[atom]] + 1
-        children = order[1 + len(roots) :]
-        self._children, self._parents = children.astype(np.intp), above[children].astype(np.intp)
+        roots = np.empty(self.n_molecules, dtype=np.intp)
+        roots[self.component[::-1]] = np.arange(n_atoms)[::-1]  # the first atom of each comes last
+        levels, above = _levels(n_atoms, bonds.reshape(-1, 2), roots.tolist())
+        self._children = np.array([atom for level in levels for atom in level], dtype=np.intp)
+        self._parents = np.array(above, dtype=np.intp)[self._children]
         # Bonds of one depth depend only on those before, so a depth is moved in one stroke.
-        self._levels = np.searchsorted(depth[children], np.arange(1, max(0, depth.max()) + 2))
+        self._levels = np.cumsum([0, *map(len, levels)])
         in_tree = set(zip(*np.sort([self._parents, self._children], axis=0).tolist(), strict=True))
         rings = [pair for pair in bonds.tolist() if tuple(sorted(pair)) not in in_tree]
         self._rings = np.asarray(rings, dtype=np.intp).reshape(-1, 2)
@@ -244,10 +257,14 @@ def chosen_among(
     reading: Reading,
 ) -> Selection:
     """Return atoms chosen of all, with the rest of their molecules where those are to be made whole."""
-    read, molecules = np.unique(chosen), None
+    is_chosen = np.zeros(n_atoms, dtype=bool)
+    is_chosen[chosen] = True
+    read, molecules = np.flatnonzero(is_chosen), None
     if reading.periodic == "whole":
-        molecule = molecules_of(n_atoms, bonds)[1]
-        read = np.flatnonzero(np.isin(molecule, molecule[chosen]))
+        count, molecule = molecules_of(n_atoms, bonds)
+        has_chosen = np.zeros(count, dtype=bool)
+        has_chosen[molecule[chosen]] = True
+        read = np.flatnonzero(has_chosen[molecule])
         molecules = Molecules(len(read), bonds_among(bonds, read, n_atoms), labels_of(read))
     places = None if np.array_equal(read, chosen) else np.searchsorted(read, chosen)
     return Selection(chosen, read, places, molecules, atoms)

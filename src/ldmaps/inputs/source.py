@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from ldmaps.inputs.topology import Atoms, atom_order
 from ldmaps.point_faults import not_finite, wrong_width
 from ldmaps.progress import is_shown, stage
 from ldmaps.settings import check_whole
+from ldmaps.user_warnings import warn
 
 if TYPE_CHECKING:
     from ldmaps.inputs.weights import WeightTable
@@ -253,12 +253,12 @@ class FrameSource(PointSource):
         order = atom_order(facts, self.atoms, self.describe(), match=match_atoms)
         if order is not None:
             moved = int(np.flatnonzero(order != np.arange(len(order)))[0])
-            warnings.warn(
-                f"{self.describe()} has the model's atoms in another order (atom {moved} of the model, "
-                f"{facts['atom_labels'][moved]}, is atom {int(order[moved])} of the selection there); they are "
-                "matched by residue and name",
-                AtomOrderWarning,
-                stacklevel=4,
+            warn(
+                AtomOrderWarning(
+                    f"{self.describe()} has the model's atoms in another order (atom {moved} of the model, "
+                    f"{facts['atom_labels'][moved]}, is atom {int(order[moved])} of the selection there); they are "
+                    "matched by residue and name"
+                )
             )
         return order
 

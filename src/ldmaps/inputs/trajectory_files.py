@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from copy import copy
@@ -31,6 +30,7 @@ from ldmaps.inputs.frame_formats import FRAME_FORMATS
 from ldmaps.inputs.selection import SelectedFrames, bonds_of, molecules_of, select_atoms, selection_of
 from ldmaps.inputs.source import FrameChunk, Reading
 from ldmaps.inputs.topology import load_topology
+from ldmaps.user_warnings import warn
 
 #: From this stride on, seeking to a frame is quicker than reading past those between.
 SEEK_STRIDE = 8
@@ -275,9 +275,9 @@ def _check_length(handle: Any, path: str) -> None:
     """Warn of a DCD that stops early between two frames."""
     # That is no error: programs that write how many frames there will be leave such files while they run.
     if isinstance(handle, FrameFile) and handle.announced and handle.announced > len(handle):
-        warnings.warn(
-            f"{path} holds {len(handle)} frames but announces {handle.announced}: the run that wrote it was cut short "
-            f"or is still running, or the file was not copied completely; only these {len(handle)} are used",
-            ShortFileWarning,
-            stacklevel=2,
+        warn(
+            ShortFileWarning(
+                f"{path} holds {len(handle)} frames but announces {handle.announced}: the run that wrote it was cut "
+                f"short or is still running, or the file was not copied completely; only these {len(handle)} are used"
+            )
         )

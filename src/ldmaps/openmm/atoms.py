@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import warnings
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from ldmaps.inputs.atom_matching import AtomMatch, described, match_atoms
 from ldmaps.inputs.topology import atom_indices
 from ldmaps.point_faults import wrong_width
 from ldmaps.settings import is_whole_number
+from ldmaps.user_warnings import warn
 
 _log = logging.getLogger("ldmaps")
 #: Between these, in nm, are bonds of atoms, and lines from one Cα or P to the next; bonds in Å are not.
@@ -129,11 +129,11 @@ def _matched(model: Any, topology: Any, n_atoms: int) -> NDArray[np.intp]:
     if match.is_exact:
         _log.info("atoms of the map in the simulation, %s: %s", match.rule, described(match, labels))
     else:
-        warnings.warn(
-            f"the simulation numbers its residues differently; the map's atoms were {match.rule}: "
-            f"{described(match, labels)}, counted from 0. If these are others, choose them with atoms=",
-            AtomOrderWarning,
-            stacklevel=5,
+        warn(
+            AtomOrderWarning(
+                f"the simulation numbers its residues differently; the map's atoms were {match.rule}: "
+                f"{described(match, labels)}, counted from 0. If these are others, choose them with atoms="
+            )
         )
     return match.indices
 

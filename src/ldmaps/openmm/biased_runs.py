@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import re
-import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from ldmaps.errors import AccuracyWarning, InvalidInputError, OutsideDomainWarni
 from ldmaps.files import written_whole
 from ldmaps.openmm.atoms import FrameReporter, number_in_unit
 from ldmaps.settings import is_whole_number
+from ldmaps.user_warnings import warn
 
 #: Reports over which the share outside the domain is taken.
 WATCHED = 200
@@ -103,11 +103,12 @@ class BiasLog(FrameReporter):
         self._verdicts.append(inside)
         if not self._warned and len(self._verdicts) == WATCHED and sum(self._verdicts) < WATCHED / 2:
             self._warned = True
-            warnings.warn(
-                f"{WATCHED - sum(self._verdicts)} of the last {WATCHED} frames were outside the map's domain, where "
-                "its coordinates are extrapolated; add a boundary_restraint, or absorb the new frames into the map",
-                OutsideDomainWarning,
-                stacklevel=2,
+            warn(
+                OutsideDomainWarning(
+                    f"{WATCHED - sum(self._verdicts)} of the last {WATCHED} frames were outside the map's domain, "
+                    "where its coordinates are extrapolated; add a boundary_restraint, or absorb the new frames into "
+                    "the map"
+                )
             )
 
     def close(self) -> None:
@@ -236,11 +237,11 @@ def metadynamics_weights(
     weights /= weights.mean()
     effective = effective_sample_size(weights)
     if effective < FEWEST_EFFECTIVE:
-        warnings.warn(
-            f"the effective sample size is only {effective:.1f} of {len(weights):,} frames; run longer, discard the "
-            "frames from before the bias had filled the basins, or raise the bias factor",
-            AccuracyWarning,
-            stacklevel=2,
+        warn(
+            AccuracyWarning(
+                f"the effective sample size is only {effective:.1f} of {len(weights):,} frames; run longer, discard "
+                "the frames from before the bias had filled the basins, or raise the bias factor"
+            )
         )
     return weights
 

@@ -16,7 +16,6 @@ landmark map as the unperturbed one; the small eigenproblem keeps it right where
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +30,7 @@ from ldmaps.errors import AccuracyWarning
 from ldmaps.extension.embedder import Embedder, OnlineStep
 from ldmaps.landmarks.base import Landmarks
 from ldmaps.metrics.base import Points
+from ldmaps.user_warnings import warn
 from ldmaps.validation.fidelity import column_matching, match_columns
 
 #: Most points kept from the training set, and most bytes of features for them.
@@ -279,11 +279,7 @@ def _warn(result: ErrorEstimate, whole: _StandIn) -> None:
             "the training points as reference="
         )
     if reasons:
-        warnings.warn(
-            f"the error estimate does not hold everywhere: {'; '.join(reasons)}",
-            AccuracyWarning,
-            stacklevel=4,
-        )
+        warn(AccuracyWarning(f"the error estimate does not hold everywhere: {'; '.join(reasons)}"))
 
 
 _Modes = tuple[NDArray[Any], NDArray[Any]]

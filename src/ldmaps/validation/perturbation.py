@@ -15,7 +15,6 @@ the landmark, in ΦᵀδPΨ as in ΦᵀP′R: first order, as the paper's, keeps
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +28,7 @@ from ldmaps.errors import AccuracyWarning, InvalidInputError
 from ldmaps.metrics.base import Points, squared_matrix
 from ldmaps.settings import is_whole_number
 from ldmaps.threads import resolve_threads, run_tiles, tile_rows
+from ldmaps.user_warnings import warn
 
 if TYPE_CHECKING:
     from ldmaps.maps.diffusion_map import DiffusionMap
@@ -302,11 +302,11 @@ def _warn_where_it_fails(result: Perturbation) -> None:
             f"(rms distance {result.rms_distance:.2f} sqrt(epsilon))"
         )
     if reasons:
-        warnings.warn(
-            f"the expansion does not hold everywhere: {'; '.join(reasons)}. "
-            "Use more landmarks or a larger epsilon",
-            AccuracyWarning,
-            stacklevel=4,
+        warn(
+            AccuracyWarning(
+                f"the expansion does not hold everywhere: {'; '.join(reasons)}. "
+                "Use more landmarks or a larger epsilon"
+            )
         )
 
 

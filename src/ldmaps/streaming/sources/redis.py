@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import warnings
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -21,6 +20,7 @@ from ldmaps.streaming.records import Position, Records, Rejected
 from ldmaps.streaming.redis_connection import RedisConnection
 from ldmaps.streaming.sources.base import Source
 from ldmaps.streaming.sources.decoding import TROUBLE, JsonParser
+from ldmaps.user_warnings import warn
 
 #: Identifier and fields.
 Entry = tuple[bytes, dict[bytes, bytes]]
@@ -225,7 +225,7 @@ class RedisSource(Source):
         text = f"{self.name}: {lost} entries after {self._id} were removed before they were read (XTRIM, MAXLEN, XDEL)"
         if self._gaps == "raise":
             raise SourceError(f"{text}; let the producer keep more of them, or skip them with gaps='warn'")
-        warnings.warn(f"{text}; continuing after the gap", LdmapsWarning, stacklevel=2)
+        warn(LdmapsWarning(f"{text}; continuing after the gap"))
         self._entry += lost
         self._number += lost
 
