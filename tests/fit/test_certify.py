@@ -16,6 +16,7 @@ from ldmaps.fit.certify import Attempt, Certified, Refused, meet_tolerance
 from ldmaps.fit.confidence_bound import HeldOutErrors
 from ldmaps.fit.fitted_map import Solution
 from ldmaps.fit.hold_out import HeldOut, Memory, TooFewIndependent, hold_out, independent_block
+from ldmaps.fit.search import ToleranceSearch
 from ldmaps.landmarks import KMedoids
 from ldmaps.metrics import RMSD, Features, Periodic
 from ldmaps.validation.fidelity import point_errors
@@ -268,11 +269,45 @@ def test_a_certificate_names_the_share_of_points_that_it_does_not_cover():
     X[:6] = 30.0 * np.random.default_rng(1).normal(size=(6, 2)) + 100.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LdmapsWarning)  # of points that are left out, and of a larger ε
-        model = LandmarkDiffusionMap(1, tolerance=20.0).fit(X[np.random.default_rng(2).permutation(600)])
-    left_out = len(model.diagnosis_.left_out)
-    assert left_out >= 6
-    assert model.certificate_.covered == pytest.approx(1 - left_out / 600)
+        model = LandmarkDiffusionMap(1, tolerance=20.0, outliers=0.01)
+        model.fit(X[np.random.default_rng(2).permutation(600)])
+    assert len(model.diagnosis_.left_out) >= 6
+    assert model.certificate_.covered == pytest.approx(1 - 6 / 600)
     assert "points like the" in str(model.certificate_)
+
+
+def test_points_that_the_rule_left_out_judge_with_those_held_out_around_them():
+    """Promises are about new points, and as many of these lie where the walk has none."""
+    rng = np.random.default_rng(0)
+    noise, X = rng.normal(size=(1200, 2)), np.zeros((1200, 2))
+    for row in range(1, 1200):
+        X[row] = 0.6 * X[row - 1] + 0.8 * noise[row]
+    astray = np.arange(7, 1200, 40)  # 2.5 %, in directions of their own
+    X[astray] *= (4.0 + 40.0 * rng.random(len(astray)) ** 2)[:, None] / np.linalg.norm(X[astray], axis=1)[
+        :, None
+    ]
+    seen = []
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
+        warnings.simplefilter("ignore", LdmapsWarning)
+        real = ToleranceSearch._attempt
+        patch.setattr(
+            ToleranceSearch, "_attempt", lambda *given: seen.append((given[0], real(*given))) or seen[-1][1]
+        )
+        model = LandmarkDiffusionMap(2, "bulk", tolerance=30.0, random_state=0).fit(X)
+    left_out = model.diagnosis_.left_out
+    assert len(left_out) >= 20
+    search, attempt = seen[0]
+    took_part = np.setdiff1d(np.arange(1200), left_out)
+    for held, errors in ((search.held.search, attempt.search), (search.held.certify, attempt.certify)):
+        before = took_part[np.maximum(np.searchsorted(took_part, left_out) - 1, 0)]
+        rows = np.union1d(took_part[held], left_out[np.isin(before, took_part[held])])
+        assert len(rows) > len(held)
+        exact = search.reference.embedder().extend(search.reference.walk.metric.prepare(X[rows])).coordinates
+        own = attempt.fit.embedder.extend(search.reference.walk.metric.prepare(X[rows])).coordinates
+        expected = point_errors(exact, own, ranges=search._ranges, matched=True) ** 2
+        np.testing.assert_allclose(errors.squares, expected, rtol=1e-4, atol=1e-6)
+    assert model.certificate_.covered == 1.0
+    assert model.certificate_.n_held_out > len(search.held.certify)
 
 
 # -- the search alone ---------------------------------------------------------------

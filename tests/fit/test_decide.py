@@ -312,7 +312,7 @@ def fitted_by_turns(monkeypatch, outcomes, wide):
     """Return what a fit ends with whose online steps have these outcomes, and at which ε each was asked for."""
     asked, turns = [], iter(outcomes)
 
-    def within_tolerance(recipe, chosen, kept, n_tried, seeds):
+    def within_tolerance(recipe, chosen, left_out, kept, n_tried, seeds):
         asked.append((chosen.bandwidth.epsilon, n_tried))
         outcome = next(turns)
         return replace(outcome, epsilon=chosen.rule_epsilon) if isinstance(outcome, Refused) else outcome

@@ -81,16 +81,16 @@ def assemble(
     if certificate is not None:
         certificate = replace(
             certificate,
-            covered=_share_that_took_part(everything, chosen.data),
+            covered=_share_judged(everything, whole),
             n_searched=0 if chosen.data.sampled_rows is None else len(chosen.data.members),
         )
     return _over_landmarks(recipe, everything, chosen, kept, online.fit, certificate, judged, seeds)
 
 
-def _share_that_took_part(everything: Data, data: Data) -> float:
-    """Return which share of the points of positive weight was not left out."""
-    given = everything.weights if data.sampled_rows is None else everything.weights[data.sampled_rows]
-    return float(np.count_nonzero(data.weights) / np.count_nonzero(given))
+def _share_judged(everything: Data, whole: Data) -> float:
+    """Return which share of the points of positive weight the setting ``outliers`` did not drop."""
+    given = everything.weights if whole.sampled_rows is None else everything.weights[whole.sampled_rows]
+    return float(np.count_nonzero(whole.weights) / np.count_nonzero(given))
 
 
 def _exact(recipe: Recipe, chosen: Chosen, kept: SolvedMap, judged: Judged, seeds: Seeds) -> Fit:

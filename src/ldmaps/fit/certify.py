@@ -69,8 +69,9 @@ class Certificate:
         How many independent blocks of held-out points the bound rests on: consecutive rows whose errors are alike count
         as one. 0 in files of earlier versions.
     covered : float
-        Share of the training points that the certificate covers. The others were left out of the fit as isolated; new
-        points like them, which are outside the map's domain, can have any error.
+        Share of the training points that the certificate covers: all but those that the setting ``outliers`` dropped.
+        Points that the rule for ε left out as isolated count among the held-out ones, so that new points like them are
+        among those promised; in files of earlier versions they do not.
     n_searched : int
         With how many of the training points landmarks were searched for, where these were a sample; 0 for all.
     """
@@ -106,7 +107,7 @@ class Certificate:
         if self.covered < 1.0:
             text += (
                 f"; points like the {100 * (1 - self.covered):.2g} % of the training points that were left out as "
-                "isolated are not covered"
+                "outliers are not covered"
             )
         if self.n_searched:
             text += f"; errors are relative to the map of a sample of {self.n_searched:,} of the points"

@@ -46,7 +46,7 @@ def fit_map(data: Data, settings: FitSettings, squared: NDArray[Any] | None = No
         solved = solve_walk(recipe, chosen, seeds)
         judged = judge_walk(recipe, chosen)
         kept = keep_coordinates(recipe, solved, judged)
-        online = online_step(recipe, chosen, kept, refusals, seeds)
+        online = online_step(recipe, whole, chosen, kept, refusals, seeds)
         if not isinstance(online, Refused):
             warn_about_walk(whole, chosen, refusals)
             return assemble(recipe, everything, whole, chosen, kept, online, judged, seeds)

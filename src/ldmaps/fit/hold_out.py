@@ -5,6 +5,7 @@
 
 Points are held out in blocks of consecutive rows, several correlation times long, without the rows at their ends that
 resemble fitted ones: these would not show how unseen points fare. Independent rows have no memory, and need no gap.
+Points that the walk leaves out lie between them, and are held out with those around them.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ldmaps.extension.calibration import SHORT_MEMORY, watched_distances
 from ldmaps.fit.confidence_bound import MIN_CERTIFYING
 from ldmaps.fit.data import Data
 from ldmaps.fit.row_memory import row_memory
+from ldmaps.metrics.base import Points
 
 #: Share of the points held out, the most of them, and which part of those is for the search.
 HELD_OUT_SHARE, MAX_HELD_OUT, SEARCH_PART = 0.5, 20_000, 0.4
@@ -50,6 +52,30 @@ class HeldOut:
     search: NDArray[np.intp]
     certify: NDArray[np.intp]
     block: int = 1  # how many consecutive points of ``search`` and ``certify`` were held out together
+
+
+@dataclass(frozen=True)
+class Strays:
+    """Points that were left out of the fit, some of which judge it: new points like them will come."""
+
+    points: Points
+    weights: NDArray[np.float64]
+    after: NDArray[np.intp]  # the member that each follows, in the order of rows; -1 before the first
+
+    @classmethod
+    def of(cls, whole: Data, kept: Data) -> Strays | None:
+        """Return the members of ``whole`` that ``kept``, with the metric of the fit, lacks; None if it lacks none."""
+        rows = whole.used[kept.weights[whole.used] == 0]
+        if not len(rows):
+            return None
+        return cls(kept.points.take(rows), whole.weights[rows], np.searchsorted(kept.used, rows) - 1)
+
+    def among(self, held: HeldOut) -> Strays | None:
+        """Return those between points that were held out together; None if there are none."""
+        chosen = np.flatnonzero(np.isin(self.after, np.concatenate([held.search, held.certify])))
+        if not len(chosen):
+            return None
+        return Strays(self.points.take(chosen), self.weights[chosen], self.after[chosen])
 
 
 @dataclass(frozen=True)

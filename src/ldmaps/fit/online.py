@@ -11,8 +11,9 @@ import numpy as np
 
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS
 from ldmaps.fit.certify import Certificate, Refused
+from ldmaps.fit.data import Data
 from ldmaps.fit.decide import Chosen
-from ldmaps.fit.hold_out import HeldOut
+from ldmaps.fit.hold_out import HeldOut, Strays
 from ldmaps.fit.landmark_fit import LandmarkFit
 from ldmaps.fit.recipe import Recipe, sized_selector
 from ldmaps.fit.search import ToleranceSearch
@@ -34,17 +35,24 @@ class Online:
 
 
 def online_step(
-    recipe: Recipe, chosen: Chosen, teacher: SolvedMap, refusals: Sequence[Refused], seeds: Seeds
+    recipe: Recipe,
+    whole: Data,
+    chosen: Chosen,
+    teacher: SolvedMap,
+    refusals: Sequence[Refused],
+    seeds: Seeds,
 ) -> Online | Refused:
     """Fit the online step of landmarks to the coordinates of a teacher, the solved walk.
 
+    ``whole`` are the data before the walk left points out; they judge what keeps a tolerance.
     Certificates that were tried in vain at another ε, the ``refusals``, count: each next one is harder to get.
     """
     if recipe.kind == "exact":
         return Online(None)
     if recipe.kind == "tolerance":
         n_tried = refusals[-1].n_tried if refusals else 0
-        return _within_tolerance(recipe, chosen, teacher, n_tried, seeds)
+        left_out = Strays.of(whole, chosen.data)
+        return _within_tolerance(recipe, chosen, left_out, teacher, n_tried, seeds)
     landmarks, walk = cast(Selection, chosen.landmarks).landmarks, chosen.walk
     is_taught, every = recipe.is_taught, np.arange(len(walk.points))
     may_move = not isinstance(recipe.selector, FixedLandmarks)  # those that the user names stay
@@ -56,7 +64,7 @@ def online_step(
 
 
 def _within_tolerance(
-    recipe: Recipe, chosen: Chosen, teacher: SolvedMap, n_tried: int, seeds: Seeds
+    recipe: Recipe, chosen: Chosen, left_out: Strays | None, teacher: SolvedMap, n_tried: int, seeds: Seeds
 ) -> Online | Refused:
     """Find the fewest landmarks that keep the tolerance."""
     settings = recipe.settings
@@ -68,6 +76,7 @@ def _within_tolerance(
         selector=sized_selector(recipe, chosen.data, len(chosen.data.members)),
         n_eigenvalues=lambda count: eigenvalues_for(settings.n_components, count, extra=MAX_GAP_COMPONENTS),
         seed=int(np.random.default_rng(seeds.step).integers(2**63)),
+        left_out=left_out,
     )
     with stage("search", unit=""):
         found = search.run(tolerance, n_tried)

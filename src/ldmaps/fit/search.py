@@ -1,6 +1,7 @@
 """Fitting maps of more and more landmarks until one meets a tolerance.
 
 The reference has seen the held-out points, as it should: its extension to any place is what a landmark map stands for.
+Points that were left out as isolated judge too, as often as they come: no promise to new points may select among them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ldmaps.errors import AccuracyWarning, Named
 from ldmaps.extension import Embedder, Extension, OnlineStep
 from ldmaps.fit.certify import SHARE, Attempt, Certified, Refused, meet_tolerance
 from ldmaps.fit.confidence_bound import MIN_CERTIFYING, HeldOutErrors
-from ldmaps.fit.hold_out import HeldOut, independent_block
+from ldmaps.fit.hold_out import HeldOut, Strays, independent_block
 from ldmaps.fit.landmark_fit import LandmarkFit
 from ldmaps.fit.select import select
 from ldmaps.fit.solve import SolvedMap, solve
@@ -47,6 +48,7 @@ class ToleranceSearch:
     selector: LandmarkSelector
     n_eigenvalues: Callable[[int], int]  # how many eigenpairs to solve for over so many landmarks
     seed: int
+    left_out: Strays | None = None  # points that took no part in the walk, but that new points may be like
 
     def run(self, tolerance: float, n_tried: int = 0) -> Certified[LandmarkFit] | Refused:
         """Return the fit with the fewest landmarks that meet the tolerance, certified, or why there is none."""
@@ -139,18 +141,27 @@ class ToleranceSearch:
             nothing = HeldOutErrors.independent(np.full(1, np.inf))
             return Attempt(None, nothing, nothing)
         squares = self._squared_errors(fit.embedder)
-        search, certify = (slice(0, len(self.held.search)), slice(len(self.held.search), None))
-        searching = self._errors(squares[search], search, self.held.block)
-        weights = self.reference.walk.weights[self._unseen[certify]]
+        search, certify = self._places(self.held.search), self._places(self.held.certify)
+        searching = self._errors(squares, search, self.held.block)
+        weights = self._weights[certify]
         # Errors that stay alike longer than rows do count as one; too few of these make one block, which has no bound.
         block = independent_block(weights / weights.mean() * squares[certify], self.held.block)
-        certifying = self._errors(squares[certify], certify, block or len(weights))
+        certifying = self._errors(squares, certify, block or len(weights))
         return Attempt(fit, searching, certifying, self._largest_square(fit.step))
 
-    def _errors(self, squares: NDArray[np.float64], part: slice, block: int) -> HeldOutErrors:
-        """Return the errors of some of the held-out points, so many consecutive ones of which make a block."""
-        weights = self.reference.walk.weights[self._unseen[part]]
-        return HeldOutErrors(squares, weights, np.arange(len(weights)) // block)
+    def _errors(self, squares: NDArray[np.float64], places: NDArray[np.intp], block: int) -> HeldOutErrors:
+        """Return the errors of some of the points that judge, so many consecutive ones of which make a block."""
+        return HeldOutErrors(squares[places], self._weights[places], np.arange(len(places)) // block)
+
+    def _places(self, held: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return where some held-out members and the strays between them are among the points that judge, in order."""
+        members = np.flatnonzero(np.isin(self._unseen, held))
+        if self._strays is None:
+            return members
+        strays = np.flatnonzero(np.isin(self._strays.after, held))
+        rows = np.concatenate([self._unseen[members], self._strays.after[strays]])
+        # Stable: a stray comes after the member that it follows.
+        return np.concatenate([members, len(self._unseen) + strays])[np.argsort(rows, kind="stable")]
 
     def _fit(self, n_landmarks: int, rng: np.random.Generator) -> LandmarkFit | None:
         """Fit a map of so many landmarks; None where their walk falls apart."""
@@ -185,17 +196,35 @@ class ToleranceSearch:
         return np.concatenate([self.held.search, self.held.certify])
 
     @cached_property
+    def _strays(self) -> Strays | None:
+        """The points that were left out and judge together with those held out around them; None if there are none."""
+        return None if self.left_out is None else self.left_out.among(self.held)
+
+    @cached_property
+    def _weights(self) -> NDArray[np.float64]:
+        """The weights of the points that judge: those held out, then the strays."""
+        weights = self.reference.walk.weights[self._unseen]
+        return weights if self._strays is None else np.concatenate([weights, self._strays.weights])
+
+    @cached_property
     def _targets(self) -> NDArray[np.float64]:
-        return self.reference.coordinates(self._unseen)
+        targets = self.reference.coordinates(self._unseen)
+        if self._strays is None:
+            return targets
+        extended = self.reference.embedder().extend(self._strays.points, self.reference.walk.n_threads)
+        return np.concatenate([targets, extended.coordinates])
 
     @cached_property
     def _ranges(self) -> NDArray[np.float64]:
         return np.asarray(np.ptp(self.reference.own_coordinates, axis=0))
 
     def _squared_errors(self, embedder: Embedder) -> NDArray[np.float64]:
-        """Return ζ² in percent² of the held-out points, those of the search first."""
+        """Return ζ² in percent² of the points that judge: those held out, the search's first, then the strays."""
         walk = self.reference.walk
         embedded = embedder.extend(walk.points.take(self._unseen), walk.n_threads).coordinates
+        if self._strays is not None:
+            extended = embedder.extend(self._strays.points, walk.n_threads)
+            embedded = np.concatenate([embedded, extended.coordinates])
         # What was learned from the reference has its order and signs already.
         is_matched = self.extension.learns_from_reference
         return point_errors(self._targets, embedded, ranges=self._ranges, matched=is_matched) ** 2
