@@ -136,12 +136,20 @@ def test_a_column_of_the_table_is_no_feature(tmp_path):
         ldmaps.inputs.open_files(inputs, weights="v")
 
 
+def test_weights_may_be_a_path(tmp_path):
+    np.save(tmp_path / "rows.npy", np.random.default_rng(0).random((40, 3)))
+    given = np.random.default_rng(1).random(40)
+    np.save(tmp_path / "weights.npy", given)
+    read = ldmaps.inputs.open_files(tmp_path / "rows.npy", weights=tmp_path / "weights.npy").read()
+    np.testing.assert_array_equal(read.weights, given)
+
+
 def test_mistakes_are_explained(files, colvar, tmp_path):
     with pytest.raises(
         InvalidInputError, match=r"column metad.rbias .* holds bias energies by its name.*kt=2.494"
     ):
         opened(files, weights=f"{colvar}:metad.rbias")
-    with pytest.raises(InvalidInputError, match=r"several columns \(time, phi, metad.rbias\); name the one"):
+    with pytest.raises(InvalidInputError, match=r"several columns \(time, phi, metad.rbias\); name one"):
         opened(files, weights=str(colvar), kt=KT)
     with pytest.raises(InvalidInputError, match=r"no column 'nope'; its columns are: time, phi, metad.rbias"):
         opened(files, weights=f"{colvar}:nope", kt=KT)

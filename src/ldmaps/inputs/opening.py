@@ -35,7 +35,7 @@ def open_files(
     missing: str | None = None,
     window: int | str | None = None,
     step: int | None = None,
-    weights: str | None = None,
+    weights: str | os.PathLike[str] | None = None,
     kt: float | None = None,
     model_facts: Mapping[str, Any] | None = None,
     match_atoms: bool = False,
@@ -79,7 +79,7 @@ def open_files(
         from the rows' autocorrelation. A model cuts its windows itself.
     step : int, optional
         Every ``step``-th window is taken; 1 by default, or that of the model.
-    weights : str, optional
+    weights : str or path, optional
         Weights of the points for ``fit``: a column of the tables, which is then not a feature,
         or ``FILE`` or ``FILE:COLUMN``: a table, an array or a PLUMED COLVAR. Its rows belong
         to points by its columns ``file`` and ``frame``, by ``time``, or by their order.
@@ -112,6 +112,7 @@ def open_files(
     >>> model = LandmarkDiffusionMap(metric="rmsd").fit(source)  # doctest: +SKIP
     >>> table = ldmaps.inputs.open_files("sensors*.csv", columns=["flow", "load"])  # doctest: +SKIP
     """
+    weights = None if weights is None else os.fspath(weights)
     facts = model_facts or {}
     reading = Reading(facts.get("select") if select is None else select, stride, start, stop, chunk, periodic)
     source = None

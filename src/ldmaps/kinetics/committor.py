@@ -7,18 +7,22 @@ With s(t) = min(t + τ, first entry after t into the source A or the target B),
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from ldmaps.errors import AccuracyWarning
 from ldmaps.fit.function_record import FunctionRecord
-from ldmaps.kinetics.galerkin import Solved, follow, solve
+from ldmaps.kinetics.galerkin import Followed, Solved, follow, solve
+from ldmaps.kinetics.outcomes import Level
 from ldmaps.kinetics.sets import FrameSet
 from ldmaps.kinetics.time_series import TimeSeries
 from ldmaps.kinetics.walk_committor import walk_committor
 from ldmaps.maps.estimator import DiffusionEstimator
 from ldmaps.maps.function_map import FunctionMap
+from ldmaps.user_warnings import warn
 
 #: Quantities that come with 95 % intervals, as logarithms vary alike above and below.
 _FLOWS = ("flux", "rate", "back_rate")
@@ -88,6 +92,8 @@ def committor(
     between = followed.between
     errors = solved.resamples.errors(solved.resampled)[between]
     weights = followed.weights
+    levels = _levels(model, followed, solved)
+    middle = (solved.values[between] > 0.1) & (solved.values[between] < 0.9)
     halfway = (solved.values > 0.45) & (solved.values < 0.55) & between
     facts = {
         "lag": float(lag),
@@ -95,7 +101,9 @@ def committor(
         "n_frames": followed.n_frames,
         "n_combined": solved.choice.n_combined,
         "ridge": solved.choice.ridge,
-        "error": float(np.sqrt(np.average(errors**2, weights=weights[between]))),
+        "error": _root_mean_square(errors, weights[between]),
+        "middle_error": _root_mean_square(errors[middle], weights[between][middle]),
+        "levels": [[one.value, one.arrived, one.error, one.visits] for one in levels],
         "misfit": solved.misfit,
         "landmark_errors": solved.errors,
         "source_share": float(np.average(followed.inside["source"], weights=weights)),
@@ -106,14 +114,52 @@ def committor(
     lines = [
         f"committor {name} from source ({100 * facts['source_share']:.3g} % of the {series.item}) to target "  # type: ignore[operator]
         f"({100 * facts['target_share']:.3g} %)",  # type: ignore[operator]
-        f"standard error {facts['error']:.2g} between the sets, root mean square; "
+        f"standard error {facts['error']:.2g} between the sets, root mean square, and "
+        f"{facts['middle_error']:.2g} where it is 0.1 to 0.9; "
         f"{100 * facts['halfway_share']:.2g} % of the {series.item} have a value of 0.45 to 0.55",  # type: ignore[operator]
         f"lag {lag:g} {series.unit}; {solved.choice.n_combined} functions combined with ridge {solved.choice.ridge:g}, "
         f"chosen on held-out blocks of time; the map differs from their combination by {solved.misfit:.2g}",
     ]
-    lines[2:2] = _rate_lines(facts, series.unit)
+    lines[2:2] = [_level_line(name, levels), *_rate_lines(facts, series.unit)]
+    _warn_of_levels(name, levels)
     record = FunctionRecord.of("committor", [name], facts, lines)
     return FunctionMap.learned(model, solved.coefficients[:, None], record)
+
+
+def _root_mean_square(values: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
+    return float(np.sqrt(np.average(values**2, weights=weights))) if weights.sum() > 0 else np.nan
+
+
+def _levels(model: DiffusionEstimator, followed: Followed, solved: Solved) -> list[Level]:
+    """Compare the committor of the map with where frames went."""
+    row = np.ascontiguousarray(solved.coefficients[None], dtype=model.embedder_.coefficients.dtype)
+    learned = replace(model.embedder_, coefficients=row)
+
+    def values_at(points: NDArray[Any]) -> NDArray[np.float64]:
+        found = learned.extend(learned.prepare(points), model.n_threads).coordinates
+        return np.asarray(found[:, 0], dtype=np.float64)
+
+    return followed.outcomes.levels(values_at)
+
+
+def _level_line(name: str, levels: list[Level]) -> str:
+    told = ", ".join(f"{one.value:.2f}: {one.arrived:.2f} ({one.visits:.0f} visits)" for one in levels)
+    return f"mean {name} of frames, and the share of them that reached the target first: {told or 'none at 0.1 to 0.9'}"
+
+
+def _warn_of_levels(name: str, levels: list[Level]) -> None:
+    """Warn if frames went elsewhere than the committor has it."""
+    off = [one for one in levels if one.is_off]
+    if off:
+        worst = max(off, key=lambda one: abs(one.arrived - one.value))
+        warn(
+            AccuracyWarning(
+                f"{name} is off between the sets: where it is {worst.value:.2f} on average, {worst.arrived:.2f} of the "
+                f"frames reach the target first ({worst.visits:.0f} independent visits, which vary by "
+                f"{worst.error:.2f}); fit the map with a smaller epsilon, so that {name} can be steeper, take a longer "
+                "lag, or check it with runs from there"
+            )
+        )
 
 
 def _rates(solved: Solved, series: TimeSeries) -> dict[str, Any]:

@@ -15,7 +15,8 @@ MOST_BYTES = 256 << 20
 class FrameSample:
     """Every so-many-th frame, as many as memory allows, whatever the number of frames."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_frames: int = MOST_FRAMES, most_bytes: int = MOST_BYTES) -> None:
+        self._most_frames, self._most_bytes = most_frames, most_bytes
         self._stride = 1
         self._rows: list[NDArray[np.intp]] = []
         self._parts: list[tuple[NDArray[Any], ...]] = []
@@ -25,7 +26,7 @@ class FrameSample:
         """Take from consecutive frames; each of ``columns`` has one entry per frame, the first is the frames."""
         rows = np.arange(first_row, first_row + len(columns[0]))
         self._keep(rows, columns)
-        most = min(MOST_FRAMES, max(1000, MOST_BYTES // max(1, columns[0][:1].nbytes)))
+        most = min(self._most_frames, max(1000, self._most_bytes // max(1, columns[0][:1].nbytes)))
         while self._count > most:
             self._stride *= 2
             rows_kept, kept, self._rows, self._parts, self._count = self._rows, self._parts, [], [], 0

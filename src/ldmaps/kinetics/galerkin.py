@@ -13,6 +13,7 @@ from ldmaps.errors import AccuracyWarning, InvalidInputError
 from ldmaps.kinetics.blocks import FEWEST_BLOCKS, Resamples, folds, total
 from ldmaps.kinetics.bounded_fit import bounded_fit
 from ldmaps.kinetics.frame_sample import FrameSample
+from ldmaps.kinetics.outcomes import Outcomes
 from ldmaps.kinetics.sets import FrameSet, check_apart
 from ldmaps.kinetics.stopped_sums import StoppedPairs, StoppedSums
 from ldmaps.kinetics.time_series import TimeSeries
@@ -55,6 +56,7 @@ class Followed:
     between: _Mask  # (n,): which of these are in none that frames stop at
     weights: _Array  # (n,): how much each of these counts
     coefficients: _Array  # (n, M): w of these
+    outcomes: Outcomes  # where frames outside all sets went
 
 
 def follow(
@@ -68,7 +70,7 @@ def follow(
     """Read all frames once; they stop at the sets ``stops``, of which ``target`` is one, not at those of ``passed``."""
     every = [*stops, *passed]
     modes, pairs, sample = walk_modes(model), StoppedPairs(lag, len(stops)), FrameSample()
-    n_frames = 0
+    outcomes, n_frames = Outcomes(), 0
     for stretch in series:
         found = evaluate(modes, stretch.points, model.n_threads)
         masks = {one.name: one.holds(stretch.rows, found.coordinates, found.coverage) for one in every}
@@ -79,6 +81,8 @@ def follow(
             found.functions, stopped, masks[target.name], stretch.weights, begins_run=stretch.begins_run
         )
         weights = np.ones(len(stopped)) if stretch.weights is None else stretch.weights
+        if len(stops) == 2:
+            outcomes.add(stretch.points, stopped, masks[target.name], weights, begins_run=stretch.begins_run)
         sample.add(stretch.first_row, stretch.points, found.functions, weights, *masks.values())
         n_frames += len(stopped)
     for one in every:
@@ -87,7 +91,9 @@ def follow(
     inside = {one.name: column for one, column in zip(every, columns, strict=True)}
     between = ~np.logical_or.reduce([inside[one.name] for one in stops])
     own = landmark_weights(model.embedder_, frames, model.n_threads)
-    followed = Followed(modes, list(pairs.blocks), n_frames, frames, functions, inside, between, weights, own)
+    followed = Followed(
+        modes, list(pairs.blocks), n_frames, frames, functions, inside, between, weights, own, outcomes
+    )
     _check(followed, stops, target, series)
     return followed
 

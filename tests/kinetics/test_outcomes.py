@@ -1,0 +1,96 @@
+"""Where frames went beside their committor: against a plain loop, and for maps that are too smooth for a steep one."""
+
+import warnings
+
+import numpy as np
+import pytest
+from known_diffusions import Diffusion
+from scipy.interpolate import RegularGridInterpolator
+
+from ldmaps import LandmarkDiffusionMap
+from ldmaps.errors import AccuracyWarning
+from ldmaps.kinetics.outcomes import EDGES, Level, Outcomes
+
+
+@pytest.mark.parametrize("piece", [1, 13, 400])
+def test_levels_are_those_of_a_plain_loop(piece):
+    rng = np.random.default_rng(0)
+    values, kind = rng.uniform(size=400), rng.choice([0, 0, 0, 0, 1, 2], size=400)  # 1 source, 2 target
+    weights, begins = rng.uniform(0.5, 2, size=400), [0, 150, 153, 300]
+    kind[140:153] = kind[295:300] = 0  # runs that end between the sets, one of which reaches none
+    outcomes = Outcomes()
+    for start, stop in zip(begins, [*begins[1:], 400], strict=True):
+        for first in range(start, stop, piece):
+            rows = slice(first, min(first + piece, stop))
+            outcomes.add(
+                values[rows, None], kind[rows] > 0, kind[rows] == 2, weights[rows], begins_run=first == start
+            )
+    found = outcomes.levels(lambda points: points[:, 0])
+    for level, low, high in zip(found, EDGES[:-1], EDGES[1:], strict=True):
+        total = value = arrived = 0.0
+        visits = {}
+        for row in np.flatnonzero((kind == 0) & (values >= low) & (values < high)):
+            end = min([stop for stop in [*begins[1:], 400] if stop > row])
+            following = next((later for later in range(row, end) if kind[later]), None)
+            outcome = values[end - 1] if following is None else float(kind[following] == 2)
+            event = ("end", end) if following is None else following
+            visits[event] = visits.get(event, 0.0) + weights[row]
+            total, value, arrived = (
+                total + weights[row],
+                value + weights[row] * values[row],
+                arrived + weights[row] * outcome,
+            )
+        effective = sum(visits.values()) ** 2 / sum(one**2 for one in visits.values())
+        mean = value / total
+        np.testing.assert_allclose(
+            [level.value, level.arrived, level.visits, level.error],
+            [mean, arrived / total, effective, np.sqrt(mean * (1 - mean) / effective)],
+        )
+
+
+@pytest.mark.parametrize(
+    ("arrived", "error", "is_off"),
+    [(0.8, 0.05, True), (0.2, 0.05, True), (0.8, 0.2, False), (0.55, 0.01, False)],
+)
+def test_a_difference_must_be_large_and_certain(arrived, error, is_off):
+    assert Level(0.5, arrived, error, 30.0).is_off == is_off
+
+
+@pytest.fixture(scope="module")
+def barrier():
+    """Return a steep barrier nearer to the one set than to the other, which is crossed in a few frames."""
+    well = Diffusion(lambda x: 5 * (x[..., 0] ** 2 - 1) ** 2 + 2 * x[..., 1] ** 2, [(-2, 2), (-2.5, 2.5)])
+    return well, well.simulate(200, 200, 0.02, 0.004, seed=1)
+
+
+def from_wide_to_far(x):
+    return x[:, 0] < -0.3, x[:, 0] > 0.9
+
+
+def learned(runs, epsilon):
+    model = LandmarkDiffusionMap(n_components=2, epsilon=epsilon, n_landmarks=100).fit(runs.points)
+    source, target = from_wide_to_far(runs.points)
+    return model.committor(runs.points, source=source, target=target, lag=1, runs=runs.runs)
+
+
+def test_a_map_too_smooth_for_a_steep_committor_is_warned_about(barrier):
+    with pytest.warns(AccuracyWarning, match="q is off between the sets: .* smaller epsilon"):
+        found = learned(barrier[1], 2.0)
+    assert any(abs(arrived - value) > 0.1 for value, arrived, _, _ in found.record_.facts["levels"])
+
+
+def test_a_map_that_is_steep_enough_is_right(barrier):
+    well, runs = barrier
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = learned(runs, 0.2)
+    truth = well.committor(*from_wide_to_far(well.grid)).reshape(100, 100)
+    at_frames = RegularGridInterpolator(well.axes, truth)(np.clip(runs.points, -1.99, 1.99))
+    middle = (at_frames > 0.1) & (at_frames < 0.9)
+    difference = found.transform(runs.points)[middle, 0] - at_frames[middle]
+    assert np.sqrt(np.mean(difference**2)) < 0.1
+    facts = found.record_.facts
+    assert facts["middle_error"] > 0
+    for value, arrived, error, _ in facts["levels"]:
+        assert abs(arrived - value) < max(0.1, 3 * error)
+    assert "share of them that reached the target first" in repr(found)
