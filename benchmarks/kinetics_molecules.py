@@ -1,6 +1,6 @@
 """Slow modes and committors of molecules: what docs/benchmarks/kinetics_molecules.md states.
 
-python benchmarks/kinetics_molecules.py alanine FOLDER   # six runs of 6 ns at 600 K, kept in FOLDER, and 20 × 10 shots
+python benchmarks/kinetics_molecules.py alanine FOLDER   # six runs of 6 ns at 600 K, kept in FOLDER, and 60 × 10 shots at most for four committors
 python benchmarks/kinetics_molecules.py chain FOLDER     # a chain of 12 beads, of which one torsion is slow
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -24,8 +25,8 @@ from committor_bias import HELIX, LEFT, TEMPERATURE, heavy_atoms, simulation_fro
 from explore import backbone_angles, dihedral
 
 RUNS, FRAMES = 6, 40_000
-#: Committors are checked at so many frames by so many runs each, of so many steps at most.
-N_POINTS, N_SHOTS, LONGEST = 20, 10, 20_000
+#: Committors are checked at so many levels, frames each and runs from these, of so many steps at most.
+N_LEVELS, FRAMES_A_LEVEL, N_SHOTS, LONGEST = 20, 3, 10, 20_000
 
 
 def explained(values: np.ndarray, angle: np.ndarray) -> float:
@@ -77,22 +78,36 @@ def alanine(folder: Path) -> None:
                 )
     angles = np.column_stack([phi, psi])
     begin, end = within(angles, HELIX), within(angles, LEFT)
-    q = model.committor(frames, source=begin, target=end, lag=1, runs=at)
-    print("\n".join(q.record_.lines))
-    values, full = q.transform(frames)[:, 0], np.concatenate(runs)
+    narrow = ldmaps.LandmarkDiffusionMap(6, model.epsilon_ / 4, "rmsd", n_landmarks=300).fit(frames[::20])
+    full = np.concatenate(runs)
+    for one, lag in ((model, 1), (model, 5), (narrow, 1), (narrow, 5)):
+        print(f"\nepsilon {one.epsilon_:.3g}, lag {lag}")
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            q = one.committor(frames, source=begin, target=end, lag=lag, runs=at)
+        print("\n".join(q.record_.lines))
+        beside_shots(molecule, full, q.transform(frames)[:, 0], ~begin & ~end)
+
+
+def beside_shots(molecule, full: np.ndarray, values: np.ndarray, between: np.ndarray) -> None:
+    """Print a committor at frames spread over its values, and how many shots from them reached the target."""
     rng, shot = np.random.default_rng(0), []
-    for level in np.linspace(0.025, 0.975, N_POINTS):
-        near = np.flatnonzero((np.abs(values - level) < 0.025) & ~begin & ~end)
-        if len(near):
-            row = int(rng.choice(near))
-            shot.append((values[row], *shoot(molecule, full[row], int(level * 1e4))))
+    for level in np.linspace(0.025, 0.975, N_LEVELS):
+        near = np.flatnonzero((np.abs(values - level) < 0.025) & between)
+        for row in rng.choice(near, min(FRAMES_A_LEVEL, len(near)), replace=False):
+            shot.append((values[row], *shoot(molecule, full[row], int(row))))
     table = np.array(shot)
     hits = table[:, 1] / table[:, 2]
-    noise = np.sqrt(np.mean(table[:, 0] * (1 - table[:, 0]) / table[:, 2]))
-    print(np.round(np.column_stack([table[:, 0], hits, table[:, 2]]), 3))
+    noise = np.sqrt(np.mean(hits * (1 - hits) / (table[:, 2] - 1)))
+    for low in (0.0, 0.2, 0.4, 0.6, 0.8):
+        chosen = (table[:, 0] >= low) & (table[:, 0] < low + 0.2)
+        if chosen.any():
+            print(f"  {table[chosen, 0].mean():.2f}: {hits[chosen].mean():.2f} ({chosen.sum()} frames)")
     print(
-        f"rms of committor less shots {np.sqrt(np.mean((table[:, 0] - hits) ** 2)):.3f}, of which {noise:.3f} is the "
-        f"noise of shots; correlation {np.corrcoef(table[:, 0], hits)[0, 1]:.3f}; {int(table[:, 2].sum())} shots"
+        f"{len(table)} frames: rms of committor less shots {np.sqrt(np.mean((table[:, 0] - hits) ** 2)):.3f}, of which "
+        f"{noise:.3f} is the noise of shots; mean difference {np.mean(hits - table[:, 0]):+.3f}; correlation "
+        f"{np.corrcoef(table[:, 0], hits)[0, 1]:.3f}; {int(table[:, 2].sum())} shots",
+        flush=True,
     )
 
 
