@@ -34,7 +34,7 @@ def test_a_fit_says_what_it_compares(files, tmp_path, capsys):
     arguments = ["fit", files["xtc"], "-t", files["top"], "--features", "dihedrals,distances", "-m", "20"]
     assert main([*map(str, arguments), "-o", str(tmp_path / "map.ldm")]) == 0
     shown = "".join(capsys.readouterr())
-    assert "compared by 2 dihedrals, 45 distances times 10" in shown  # of ten heavy atoms: there is one CA
+    assert "compared by: 2 dihedrals, 45 distances times 10" in shown  # of ten heavy atoms: there is one CA
     assert main(["info", str(tmp_path / "map.ldm")]) == 0
     assert "features: 2 dihedrals, 45 distances" in capsys.readouterr().out
 

@@ -21,4 +21,6 @@ def test_fit_says_why_so_many_were_kept(tmp_path, capsys):
 
     mdtraj_trajectory(100).save_pdb(str(tmp_path / "run.pdb"))
     assert main(["fit", str(tmp_path / "run.pdb"), "-o", str(tmp_path / "map.ldm")]) == 0
-    assert "kept 2 coordinates, the minimum; the largest drop (0." in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert "yes, but noise (two are kept at least)" in shown
+    assert "no: noise" in shown

@@ -9,6 +9,7 @@ import os
 import signal
 import threading
 import time
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -579,6 +580,7 @@ class Halves:
     """A tracker as the engine sees one."""
 
     names = ("low", "high")
+    regions: ClassVar = {}
 
     def __init__(self):
         self.seen = 0

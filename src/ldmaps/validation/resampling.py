@@ -153,9 +153,14 @@ def fitted_modes(kernel: _Array, multiplicities: _Array, alpha: float = 0.0) -> 
     source, row_sums = _walk(kernel, multiplicities[None], alpha)
     measure = (source * row_sums)[0]
     scale, count = np.sqrt(source / row_sums)[0], min(N_MODES + 1, len(kernel))
+    # The trivial mode is known. Groups without a transition between them have modes of the same eigenvalue, which
+    # would mix with it.
+    trivial = np.sqrt(measure / measure.sum())
+    symmetric = scale[:, None] * kernel * scale - 3.0 * np.outer(trivial, trivial)
     with single_threaded_blas():
-        values, vectors = largest_eigenpairs(scale[:, None] * kernel * scale, count)
-    values, vectors = values[::-1], vectors[:, ::-1] / np.sqrt(measure)[:, None]
+        values, vectors = largest_eigenpairs(symmetric, count - 1)
+    values = np.append(1.0, values[::-1])
+    vectors = np.column_stack([trivial, vectors[:, ::-1]]) / np.sqrt(measure)[:, None]
     vectors = vectors / np.sqrt(measure @ vectors**2)
     return FittedModes(kernel, alpha, measure, values, vectors)
 
@@ -193,27 +198,32 @@ def _solve(
     source, row_sums = _walk(fitted.kernel, multiplicities, fitted.alpha)
     measure = source * row_sums
     n, n_landmarks = multiplicities.shape
-    n_wanted = values.shape[1] + 1
+    n_wanted = values.shape[1]
 
     def apply(functions: _Array) -> _Array:
         columns = (source[:, :, None] * functions).transpose(1, 0, 2).reshape(n_landmarks, -1)
         products = (fitted.kernel @ columns).reshape(n_landmarks, n, -1)
         return np.asarray(products.transpose(1, 0, 2) / row_sums[:, :, None])
 
-    guess = np.broadcast_to(fitted.vectors[:, :n_guess], (n, n_landmarks, n_guess))
-    ritz = _rayleigh_ritz(measure, guess, apply(guess), n_guess)
+    def without_trivial(functions: _Array) -> _Array:
+        means = np.einsum("nm,nmi->ni", measure, functions) / measure.sum(axis=1)[:, None]
+        return np.asarray(functions - means[:, None])
+
+    n_kept = n_guess - 1
+    guess = without_trivial(np.broadcast_to(fitted.vectors[:, 1:n_guess], (n, n_landmarks, n_kept)))
+    ritz = _rayleigh_ritz(measure, guess, apply(guess), n_kept)
     for _ in range(STEPS):
         lam, guess, images = ritz
         if n_guess >= min(n_landmarks, len(fitted.eigenvalues)):
             break  # the guess spans all there is
         residuals = (images - guess * lam[:, None])[:, :, :n_wanted]
-        further = _divided_by_gaps(fitted, lam[:, :n_wanted], residuals, n_guess)
+        further = without_trivial(_divided_by_gaps(fitted, lam[:, :n_wanted], residuals, n_guess))
         ritz = _rayleigh_ritz(
-            measure, np.concatenate([guess, further], 2), np.concatenate([images, apply(further)], 2), n_guess
+            measure, np.concatenate([guess, further], 2), np.concatenate([images, apply(further)], 2), n_kept
         )
     lam, _, images = ritz
-    values[:] = lam[:, 1:n_wanted]
-    vectors[:] = images[:, :, 1:n_wanted]  # P'ψ' = λ'ψ' where c' is 0 as well
+    values[:] = lam[:, :n_wanted]
+    vectors[:] = images[:, :, :n_wanted]  # P'ψ' = λ'ψ' where c' is 0 as well
     # Fewer landmarks with points than modes: the last have no length.
     lengths = np.sqrt(np.einsum("nm,nmi->ni", multiplicities, vectors**2))
     vectors /= np.where(lengths > 0, lengths, 1.0)[:, None]

@@ -75,7 +75,8 @@ def _verdict(sampling: Sampling, mode: int, n_components: int, setting: int | st
         return "yes: asked for" + (f", but {doubt}" if doubt else "")
     if mode < n_states - 1:
         return f"yes: {'separates' if n_states == 2 else 'helps to separate'} {n_states} metastable states"
-    return f"yes, but {doubt}" if doubt else "yes"
+    least = " (two are kept at least)" if n_components == 2 and mode == 1 else ""
+    return f"yes, but {doubt}{least}" if doubt else "yes"
 
 
 def _correlation_time(sampling: Sampling, mode: int) -> tuple[str, str]:
