@@ -15,11 +15,12 @@ results of the one before it; a notebook of this page is at its end. You need
 # (``new.xtc``) and their topology. With files of your own, set ``folder`` to where they are.
 
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 folder = Path(tempfile.mkdtemp())
-subprocess.run(["ldmaps", "demo", "--files", folder, "--force", "--quiet"], check=True)
+subprocess.run([sys.executable, "-m", "ldmaps", "demo", "--files", folder, "--force", "--quiet"], check=True)
 
 import MDAnalysis as mda
 
