@@ -102,7 +102,7 @@ def measured() -> dict[str, str]:
         "demo.frames": f"{exact.n_landmarks:,}",
         "demo.landmarks": f"{distilled.n_landmarks}",
         "demo.seconds": f"{seconds:.0f}",
-        "demo.speed_up": f"{float(f'{distilled.frames_per_second / exact.frames_per_second:.2g}'):.0f}",
+        "demo.speed_up": f"{float(f'{distilled.frames_per_second / exact.frames_per_second:.2g}'):,.0f}",
         "demo.z_test": f"{distilled.z_held_out:.2f}",
         "demo.table": f"\n\n```\n{comparison.table(demonstration)}\n```\n\n",
         "start_up.megabytes": f"{memory:.0f}",
