@@ -49,7 +49,12 @@ def test_a_long_run_is_cut_into_many_blocks():
 
 
 def test_a_short_run_is_a_block_of_its_own():
-    assert [block.n_rows for block in filled([60, 50, 40])] == [60, 50, 40]
+    assert [block.n_rows for block in filled([30, 25, 20])] == [30, 25, 20]
+
+
+def test_thousands_of_short_runs_fill_many_blocks():
+    for length in (3, 6, 100):
+        assert len(filled([length] * 3000)) >= 10
 
 
 def test_longer_blocks_are_joined_as_far_as_enough_are_left():

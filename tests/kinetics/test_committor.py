@@ -96,6 +96,16 @@ def test_a_passage_time_has_no_flux(chain):
     assert np.isnan(sums.flux(np.zeros(8)))
 
 
+def test_passages_from_a_source_are_counted_from_there():
+    states = np.array([0, 1, 5, 1, 5, 1, 0, 1, 5, 5])  # from 0 to 5 twice; its border is crossed three times
+    for piece in (1, 4, 10):
+        pairs = StoppedPairs(1, 1)
+        for start in range(0, 10, piece):
+            rows = states[start : start + piece]
+            pairs.add(np.eye(8)[rows], rows == 5, rows == 5, None, begins_run=start == 0, leaves=rows == 0)
+        assert total(list(pairs.blocks)).n_arrivals == 2
+
+
 def test_the_committor_of_the_walk_is_that_of_a_plain_loop():
     matrix = np.array([[0.5, 0.5, 0, 0], [0.2, 0.4, 0.4, 0], [0, 0.3, 0.3, 0.4], [0, 0, 0.5, 0.5]])
     ends = np.array([True, False, False, False]), np.array([False, False, False, True])
@@ -326,6 +336,31 @@ def test_few_transitions_are_warned_about(brown_map, brown_runs):
         brown_map.committor(
             points, source=IN_A(points), target=IN_B(points), lag=1, runs=brown_runs.runs[:600]
         )
+
+
+def test_without_a_transition_there_is_no_rate():
+    points = double_well((1.0, 1.0)).simulate(1, 3000, 0.05, 0.0125, seed=3).points
+    model = LandmarkDiffusionMap(n_components=2, epsilon=0.08, n_landmarks=60).fit(points)
+    # A run that stays on the left and one on the right, which cross the border of their set again and again.
+    left, right = (points[sign * points[:, 0] > 0.2] for sign in (-1, 1))
+    left, right = (half[np.argmax(np.abs(half[:, 0]) > 0.8) :] for half in (left, right))
+    both, runs = np.concatenate([left, right]), np.repeat([0, 1], [len(left), len(right)])
+    sets = {"source": both[:, 0] < -0.8, "target": both[:, 0] > 0.8}
+    for learn, name in ((model.committor, "rate_"), (model.passage_time, "mean_time_")):
+        with pytest.warns(AccuracyWarning, match="is reached 0 times"):
+            found = learn(both, lag=1, runs=runs, **sets)
+        assert np.isnan(getattr(found, name))
+        assert "no transition was seen" in repr(found)
+
+
+def test_intervals_of_few_transitions_are_as_wide_as_their_number_makes_them():
+    points = double_well((1.0, 1.0)).simulate(1, 3000, 0.05, 0.0125, seed=3).points
+    model = LandmarkDiffusionMap(n_components=2, epsilon=0.08, n_landmarks=60).fit(points)
+    part = points[:1200]
+    with pytest.warns(AccuracyWarning, match="too few transitions"):
+        found = model.committor(part, source=part[:, 0] < -0.8, target=part[:, 0] > 0.8, lag=1)
+    high = found.rate_interval_[1]
+    assert np.log(high / found.rate_) >= 1.96 / np.sqrt(9)
 
 
 def test_a_committor_is_saved_and_loaded(brown_committor, brown_runs, tmp_path):

@@ -174,7 +174,8 @@ def test_a_process_with_memory_fails_the_check(model):
         ({"lag": 2.5}, "lag=2.5 rows is not a whole number of rows; use 2 or 3"),
         ({"lag": 2, "n_modes": 0}, "n_modes"),
         ({"lag": 2, "n_modes": 400}, "is more than the"),
-        ({"lag": 20_000}, "are too few for lag=20000"),
+        ({"lag": 20_000}, "no run is long enough for lag=20000"),
+        ({"lag": 2, "sample_weight": np.zeros(50_000)}, "all weights are 0"),
         ({"lag": 2, "runs": [1, 2]}, "runs needs one number per row"),
         ({"lag": 2, "sample_weight": np.ones(7)}, "sample_weight needs one number per row"),
         ({"lag": 2, "sample_weight": -np.ones(50_000)}, "0 or more"),
@@ -183,6 +184,11 @@ def test_a_process_with_memory_fails_the_check(model):
 def test_what_cannot_be_done_is_said(model, process, settings, message):
     with pytest.raises(InvalidInputError, match=message):
         model.slow_modes(process, **settings)
+
+
+def test_too_few_rows_are_refused_with_the_number_that_is_needed(model, process):
+    with pytest.raises(InvalidInputError, match="100 rows are too few: 192 are the least"):
+        model.slow_modes(process[:100], lag=2)
 
 
 def test_rows_without_order_have_no_slow_mode(model, process):

@@ -8,14 +8,18 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps.errors import InvalidInputError
+
 #: Blocks are joined with their neighbours when there are more than these.
 MOST_BLOCKS = 40
 #: Rows of the first blocks, before any are joined.
-_FIRST_ROWS = 64
+_FIRST_ROWS = 32
 #: Folds that settings are chosen by: each is held out once.
 N_FOLDS = 5
 #: Fewest blocks that an error can be estimated from.
 FEWEST_BLOCKS = 6
+#: Fewest rows of one run that make so many.
+FEWEST_ROWS = FEWEST_BLOCKS * _FIRST_ROWS
 
 
 class Sums(Protocol):
@@ -55,9 +59,10 @@ class Blocks(Generic[_Sums]):
             start = stop
 
     def add(self, sums: _Sums, *, begins_run: bool = False) -> None:
-        """Add the sums over the next rows, no more than a block may have; a new run begins a new block."""
-        is_full = not self._blocks or self._blocks[-1].n_rows + sums.n_rows > self._rows
-        if is_full or begins_run:
+        """Add the sums over the next rows, no more than a block may have; a run begins one if the last is half full."""
+        last = self._blocks[-1].n_rows if self._blocks else self._rows
+        # Thousands of short runs share blocks: otherwise there would be few blocks, each of them far from full.
+        if last + sums.n_rows > self._rows or (begins_run and 2 * last >= self._rows):
             self._blocks.append(sums)
         else:
             self._blocks[-1] = self._blocks[-1].plus(sums)
@@ -97,6 +102,14 @@ def total(blocks: list[_Sums], counts: NDArray[np.intp] | None = None) -> _Sums:
     if added is None:
         raise ValueError("there are no blocks to add up")
     return added
+
+
+def check_enough(blocks: list[Any], n_rows: int, item: str | None) -> None:
+    """Raise where so few blocks cannot be held out and resampled."""
+    if len(blocks) < FEWEST_BLOCKS:
+        raise InvalidInputError(
+            f"{n_rows} {item} are too few: {FEWEST_ROWS} are the least that errors can be estimated from; give more"
+        )
 
 
 def folds(blocks: list[_Sums]) -> Iterator[tuple[_Sums, _Sums]]:

@@ -18,7 +18,7 @@ from ldmaps.fit.function_record import FunctionRecord
 from ldmaps.kinetics.galerkin import Followed, Solved, follow, solve
 from ldmaps.kinetics.outcomes import Level
 from ldmaps.kinetics.sets import FrameSet
-from ldmaps.kinetics.time_series import TimeSeries
+from ldmaps.kinetics.time_series import TimeSeries, one_of
 from ldmaps.kinetics.walk_committor import walk_committor
 from ldmaps.maps.estimator import DiffusionEstimator
 from ldmaps.maps.function_map import FunctionMap
@@ -110,7 +110,7 @@ def committor(
         "target_share": float(np.average(followed.inside["target"], weights=weights)),
         "halfway_share": float(np.average(halfway, weights=weights)),
     }
-    facts |= _rates(solved, series)
+    facts |= _rates(followed, solved, series)
     lines = [
         f"committor {name} from source ({100 * facts['source_share']:.3g} % of the {series.item}) to target "  # type: ignore[operator]
         f"({100 * facts['target_share']:.3g} %)",  # type: ignore[operator]
@@ -162,7 +162,7 @@ def _warn_of_levels(name: str, levels: list[Level]) -> None:
         )
 
 
-def _rates(solved: Solved, series: TimeSeries) -> dict[str, Any]:
+def _rates(followed: Followed, solved: Solved, series: TimeSeries) -> dict[str, Any]:
     """Return the reactive flux and the rates both ways, per unit of time, with 95 % intervals."""
     per_unit = 1.0 / series.in_units(1.0)
 
@@ -170,11 +170,13 @@ def _rates(solved: Solved, series: TimeSeries) -> dict[str, Any]:
     share = np.array([sums.mean_committor(combination) for sums, combination in solved.combinations])
     with np.errstate(invalid="ignore", divide="ignore"):
         flows = np.stack([flux, flux / (1.0 - share), flux / share], axis=1)
-        flows[~(np.isfinite(flows) & (flows > 0))] = np.nan  # no transition was seen
+        # Without a transition, what joins the sets is no more than that the functions are smooth.
+        flows[~(any(followed.passages) & np.isfinite(flows) & (flows > 0))] = np.nan
         logs = np.log(flows[1:])
     spread = np.full(len(_FLOWS), np.nan)
     if np.isfinite(logs).any():
-        spread = np.exp(solved.resamples.width * solved.resamples.errors(logs))
+        errors = np.maximum(solved.resamples.errors(logs), followed.least_error)
+        spread = np.exp(solved.resamples.width * errors)
     found = flows[0].tolist()
     facts: dict[str, Any] = dict(zip(_FLOWS, found, strict=True))
     for name, value, factor in zip(_FLOWS, found, spread, strict=True):
@@ -187,13 +189,9 @@ def _rate_lines(facts: dict[str, Any], unit: str) -> list[str]:
         if not np.isfinite(facts[name]):
             return "unknown: no transition was seen"
         low, high = facts[f"{name}_interval"]
-        return f"{facts[name]:.3g} per {_one(unit)} (95 % interval {low:.3g} to {high:.3g})"
+        return f"{facts[name]:.3g} per {one_of(unit)} (95 % interval {low:.3g} to {high:.3g})"
 
     return [
         f"rate from source to target {told('rate')}, back {told('back_rate')}",
         f"reactive flux {told('flux')}: transitions one way",
     ]
-
-
-def _one(unit: str) -> str:
-    return {"rows": "row", "frames": "frame"}.get(unit, unit)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.errors import AccuracyWarning, InvalidInputError
-from ldmaps.kinetics.blocks import FEWEST_BLOCKS, Resamples, folds, total
+from ldmaps.kinetics.blocks import Resamples, check_enough, folds, total
 from ldmaps.kinetics.bounded_fit import bounded_fit
 from ldmaps.kinetics.frame_sample import FrameSample
 from ldmaps.kinetics.outcomes import Outcomes
@@ -58,6 +58,17 @@ class Followed:
     coefficients: _Array  # (n, M): w of these
     outcomes: Outcomes  # where frames outside all sets went
 
+    @property
+    def passages(self) -> tuple[int, int]:
+        """How often the target, and the other set, was reached."""
+        return sum(one.n_arrivals for one in self.blocks), sum(one.n_returns for one in self.blocks)
+
+    @property
+    def least_error(self) -> float:
+        """The least relative error of a rate: of few events, that of their number, which blocks cannot show."""
+        most = max(self.passages)
+        return most**-0.5 if 0 < most < FEW_PASSAGES else 0.0
+
 
 def follow(
     model: DiffusionEstimator,
@@ -78,7 +89,12 @@ def follow(
             check_apart(masks[every[0].name], masks[every[1].name])
         stopped = np.logical_or.reduce([masks[one.name] for one in stops])
         pairs.add(
-            found.functions, stopped, masks[target.name], stretch.weights, begins_run=stretch.begins_run
+            found.functions,
+            stopped,
+            masks[target.name],
+            stretch.weights,
+            begins_run=stretch.begins_run,
+            leaves=masks[passed[0].name] if passed else None,
         )
         weights = np.ones(len(stopped)) if stretch.weights is None else stretch.weights
         if len(stops) == 2:
@@ -107,9 +123,8 @@ def _check(followed: Followed, stops: list[FrameSet], target: FrameSet, series: 
         raise InvalidInputError(
             f"all {series.item} are in a set, or runs are shorter than the lag; choose smaller sets or a shorter lag"
         )
-    if len(followed.blocks) < FEWEST_BLOCKS:
-        raise InvalidInputError(f"{followed.n_frames} {series.item} are too few; some hundred are needed")
-    counts = [sums.n_arrivals, sums.n_returns][: len(stops)]
+    check_enough(followed.blocks, followed.n_frames, series.item)
+    counts = followed.passages[: len(stops)]
     if min(counts) < FEW_PASSAGES:
         others = [one.name for one in stops if one is not target]
         name = [target.name, *others][int(np.argmin(counts))]

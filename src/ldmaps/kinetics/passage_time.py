@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ldmaps.fit.function_record import FunctionRecord
-from ldmaps.kinetics.galerkin import follow, solve
+from ldmaps.kinetics.galerkin import Followed, Solved, follow, solve
 from ldmaps.kinetics.sets import FrameSet
-from ldmaps.kinetics.time_series import TimeSeries
+from ldmaps.kinetics.time_series import TimeSeries, one_of
 from ldmaps.maps.estimator import DiffusionEstimator
 from ldmaps.maps.function_map import FunctionMap
 
@@ -85,17 +85,40 @@ def passage_time(
         f"chosen on held-out blocks of time; the map differs from their combination by {solved.misfit:.2g}",
     ]
     if source is not None:
-        chosen = followed.inside["source"]
-        weights = followed.weights[chosen]
-        mean = float(np.average(solved.values[chosen], weights=weights))
-        again = np.log(np.average(solved.resampled[:, chosen], axis=1, weights=weights))
-        spread = math.exp(solved.resamples.width * float(solved.resamples.errors(again)))
-        facts["mean_time"], facts["mean_time_interval"] = mean, [mean / spread, mean * spread]
-        facts["rate"], facts["rate_interval"] = 1 / mean, [1 / (mean * spread), spread / mean]
-        lines.insert(
-            1,
-            f"from source: {mean:.3g} {series.unit} (95 % interval {mean / spread:.3g} to {mean * spread:.3g}), "
-            f"rate {1 / mean:.3g} per {series.unit}",
-        )
+        facts |= _from_source(followed, solved)
+        lines.insert(1, _source_line(facts, series.unit))
     record = FunctionRecord.of("passage time", [name], facts, lines)
     return FunctionMap.learned(model, solved.coefficients[:, None], record)
+
+
+def _from_source(followed: Followed, solved: Solved) -> dict[str, Any]:
+    """Return the mean time from the source and the rate that is one over it, with 95 % intervals; NaN if unknown."""
+    chosen = followed.inside["source"]
+    means = np.average(
+        np.concatenate([solved.values[None], solved.resampled])[:, chosen],
+        axis=1,
+        weights=followed.weights[chosen],
+    )
+    means[~(means > 0)] = np.nan
+    if not followed.passages[0]:  # then times are no more than what smooth functions make of them
+        means[:] = np.nan
+    mean, spread = float(means[0]), np.nan
+    if np.isfinite(means).any():
+        error = max(float(solved.resamples.errors(np.log(means[1:]))), followed.least_error)
+        spread = float(np.exp(solved.resamples.width * error))
+    return {
+        "mean_time": mean,
+        "mean_time_interval": [mean / spread, mean * spread],
+        "rate": 1 / mean,
+        "rate_interval": [1 / (mean * spread), spread / mean],
+    }
+
+
+def _source_line(facts: dict[str, Any], unit: str) -> str:
+    if not math.isfinite(facts["mean_time"]):
+        return "from source: unknown, for no transition was seen"
+    low, high = facts["mean_time_interval"]
+    return (
+        f"from source: {facts['mean_time']:.3g} {unit} (95 % interval {low:.3g} to {high:.3g}), "
+        f"rate {facts['rate']:.3g} per {one_of(unit)}"
+    )

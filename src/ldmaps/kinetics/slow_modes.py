@@ -22,7 +22,7 @@ from ldmaps.correlation_times import FEW_INDEPENDENT
 from ldmaps.diffusion.spectrum import fix_signs
 from ldmaps.errors import AccuracyWarning, InvalidInputError, Named
 from ldmaps.fit.function_record import FunctionRecord
-from ldmaps.kinetics.blocks import FEWEST_BLOCKS, Blocks, Resamples, folds, total
+from ldmaps.kinetics.blocks import Blocks, Resamples, check_enough, folds, total
 from ldmaps.kinetics.lagged_sums import LaggedPairs, LaggedSums
 from ldmaps.kinetics.time_series import TimeSeries
 from ldmaps.kinetics.walk_modes import evaluate, walk_modes
@@ -375,14 +375,15 @@ def _check_pairs(
     blocks: list[LaggedSums], sums: LaggedSums, step: int, n_frames: int, series: TimeSeries
 ) -> None:
     """Raise where there are too few pairs to choose, judge and resample."""
-    longest = step * MULTIPLES[-1]
-    if len(blocks) < FEWEST_BLOCKS or not sums.instant[-1, 0, 0] > 0:
+    if not sums.instant[-1, 0, 0] > 0:
+        longest = series.in_units(step * MULTIPLES[-1])
         raise InvalidInputError(
-            f"{n_frames} {series.item} are too few for ",
+            "no run is long enough for ",
             Named("lag", series.in_units(step)),
-            f": runs must be longer than {series.in_units(longest):g} {series.unit} (5 lags) and hold some hundred "
-            f"{series.item} in all; use a shorter lag or more data",
+            f": time scales are compared over 5 lags, so runs must be longer than {longest:g} {series.unit}; use a "
+            "shorter lag or longer runs",
         )
+    check_enough(blocks, n_frames, series.item)
 
 
 def _check_slow(found: Combinations, choice: Choice, lag: float) -> None:

@@ -130,19 +130,34 @@ class StoppedPairs:
         self._recent: tuple[_Array, _Mask, _Mask, _Array] | None = None
 
     def add(
-        self, functions: _Array, stops: _Mask, arrives: _Mask, weights: _Array | None, *, begins_run: bool
+        self,
+        functions: _Array,
+        stops: _Mask,
+        arrives: _Mask,
+        weights: _Array | None,
+        *,
+        begins_run: bool,
+        leaves: _Mask | None = None,
     ) -> None:
-        """Add rows that follow those before, or begin a run; ``arrives`` are those in B, which stop as well."""
+        """Add rows that follow those before, or begin a run; ``arrives`` are those in B, which stop as well.
+
+        ``leaves`` are those from which coming to B counts as a passage: where pairs stop in B alone, any row outside B
+        by default.
+        """
         weights = np.ones(len(functions)) if weights is None else weights
+        if leaves is None:
+            leaves = stops if self._n_sets == 2 else np.ones(len(stops), dtype=bool)
+        ends = leaves | arrives
         rows = functions, stops, arrives, weights
         if begins_run or self._recent is None:
             self._recent = functions[:0], stops[:0], arrives[:0], weights[:0]
-            self._visited = np.full(int(not stops[:1].any()), -1, dtype=np.intp)
+            self._visited = np.full(int(not ends[:1].any()), -1, dtype=np.intp)
         begins = begins_run
         for piece in self.blocks.pieces(len(functions)):
             before = self._recent
             known = tuple(np.concatenate([old, new[piece]]) for old, new in zip(before, rows, strict=True))
-            sums = self._sums(known[0], known[1], known[2], known[3], piece.stop - piece.start)
+            passages = self._passages(arrives[piece][ends[piece]])
+            sums = self._sums(known[0], known[1], known[2], known[3], piece.stop - piece.start, passages)
             self.blocks.add(sums, begins_run=begins)
             begins = False
             self._recent = (
@@ -152,16 +167,24 @@ class StoppedPairs:
                 known[3][-self.lag :],
             )
 
+    def _passages(self, seen: _Mask) -> tuple[int, int]:
+        """Return how often B, and the other set, is reached, given which rows in either are in B."""
+        # A run that crosses the border of one again and again has come there once.
+        visited = np.concatenate([self._visited, seen.astype(np.intp)])
+        reached, self._visited = visited[1:][np.diff(visited) != 0], visited[-1:]
+        return int((reached == 1).sum()), int((reached == 0).sum())
+
     def _sums(
-        self, functions: _Array, stops: _Mask, arrives: _Mask, weights: _Array, n_new: int
+        self,
+        functions: _Array,
+        stops: _Mask,
+        arrives: _Mask,
+        weights: _Array,
+        n_new: int,
+        passages: tuple[int, int],
     ) -> StoppedSums:
         """Return the sums over pairs that would end, unless they stop before, at one of the last ``n_new`` rows."""
         n, size = len(functions), functions.shape[1]
-        # With two sets a run that crosses the border of one again and again has come there once.
-        new = slice(n - n_new, n)
-        seen = arrives[new][stops[new]] if self._n_sets == 2 else arrives[new]
-        visited = np.concatenate([self._visited, seen.astype(np.intp)])
-        reached, self._visited = visited[1:][np.diff(visited) != 0], visited[-1:]
         flow = self._flow(functions, stops, arrives, weights, n_new)
         last = n - self.lag
         starts = np.arange(max(last - n_new, 0), max(last, 0))
@@ -179,8 +202,8 @@ class StoppedPairs:
             arrives[ends].astype(np.float64) @ weighted,
             (ends - starts).astype(np.float64) @ weighted,
             weighted.T @ first,
-            int((reached == 1).sum()),
-            int((reached == 0).sum()),
+            passages[0],
+            passages[1],
             *flow,
         )
 

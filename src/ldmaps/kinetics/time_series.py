@@ -169,6 +169,11 @@ class TimeSeries:
             last = None if runs is None else runs[-1]
 
 
+def one_of(unit: str) -> str:
+    """Return what follows "per" in words."""
+    return {"rows": "row", "frames": "frame"}.get(unit, unit)
+
+
 def _checked_weights(sample_weight: ArrayLike | None) -> NDArray[np.float64] | None:
     if sample_weight is None:
         return None
@@ -177,6 +182,8 @@ def _checked_weights(sample_weight: ArrayLike | None) -> NDArray[np.float64] | N
         raise InvalidInputError(
             "sample_weight must be one finite number of 0 or more per row; remove or repair others"
         )
+    if len(weights) and not weights.any():
+        raise InvalidInputError("all weights are 0, so no row counts; give some above 0")
     return weights
 
 
