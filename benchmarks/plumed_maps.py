@@ -2,7 +2,7 @@
 
 PLUMED_KERNEL=/path/to/libplumedKernel.so python benchmarks/plumed_maps.py
 
-Prints the table of docs/engines.md. ``plumed`` on the PATH is enough where its library is beside it. No package index
+Prints the table of docs/guide/enhanced_sampling.md. ``plumed`` on the PATH is enough where its library is beside it. No package index
 of Python has PLUMED, so the tests check exports with an interpreter of its manual, and this where there is a library
 (tests/export/test_plumed_kernel.py).
 """

@@ -13,6 +13,7 @@ from ldmaps import DiffusionMap, LandmarkDiffusionMap  # noqa: E402
 from ldmaps.datasets import alanine_dipeptide  # noqa: E402
 from ldmaps.errors import InvalidInputError  # noqa: E402
 from ldmaps.extension.domain import excess_with_gradient, log_density_with_gradient  # noqa: E402
+from ldmaps.extension.embedder import Embedder  # noqa: E402
 from ldmaps.metrics import RMSD, Features  # noqa: E402
 from ldmaps.openmm import bias_variable, boundary_restraint, coordinate_force, exploration_force  # noqa: E402
 
@@ -369,3 +370,71 @@ def test_a_force_along_torsions_is_minus_the_gradient_of_its_energy():
     np.testing.assert_allclose(forces, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
     outside = np.setdiff1d(np.arange(22), [4, 6, 8, 14, 16])
     assert not forces[outside].any()  # torsions pull at their own atoms alone
+
+
+# -- forces that Python computes share what they measure -------------------------------
+
+
+@pytest.fixture
+def count_of_frames(monkeypatch):
+    """Count how often a map is evaluated, with or without gradients."""
+    calls = []
+    for name in ("extend_with_gradient", "squares"):
+        own = getattr(Embedder, name)
+
+        def counted(self, *given, own=own, name=name):
+            calls.append((name, len(given[0])))
+            return own(self, *given)
+
+        monkeypatch.setattr(Embedder, name, counted)
+    return calls
+
+
+def biased_system(model):
+    """Return two coordinates of a map and its wall as forces; the wall is asked first."""
+    given = {"topology": TOPOLOGY, "native": False}
+    outer = openmm.CustomCVForce("3*p+5*q")
+    outer.addCollectiveVariable("p", coordinate_force(model, 0, **given))
+    outer.addCollectiveVariable("q", coordinate_force(model, 1, **given))
+    system = openmm.System()
+    for _ in range(N_ATOMS):
+        system.addParticle(1.0)
+    system.addForce(boundary_restraint(model, 100.0, **given))
+    system.addForce(outer)
+    return system
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_coordinates_and_the_wall_measure_a_frame_once(model, count_of_frames, is_read):
+    system = biased_system(model)
+    if is_read:
+        system = openmm.XmlSerializer.deserialize(openmm.XmlSerializer.serialize(system))
+    platform = openmm.Platform.getPlatformByName("Reference")
+    context = openmm.Context(system, openmm.VerletIntegrator(0.001), platform)
+    context.setPositions(FRAMES[0])
+    energy_and_forces(context)  # they learn of each other
+    # On the border of the domain the wall asks for all distances.
+    well_inside = FRAMES[model.coverage(FRAMES).distance < 0.9]
+    for frame in well_inside[1:4]:
+        count_of_frames.clear()
+        context.setPositions(frame)
+        energy, forces = energy_and_forces(context)
+        assert count_of_frames == [("extend_with_gradient", 1)]
+        psi, gradient = model.transform_with_gradient(frame[None])
+        np.testing.assert_allclose(energy, psi[0] @ [3, 5], rtol=1e-6)
+        expected = -3 * gradient[0, 0] - 5 * gradient[0, 1]
+        np.testing.assert_allclose(forces, expected, atol=1e-6 * np.abs(expected).max())
+
+
+def test_two_runs_that_share_a_map_take_turns(model):
+    """Each asks at frames of its own, and one of them for another coordinate."""
+    forces = [coordinate_force(model, column, topology=TOPOLOGY, native=False) for column in (0, 1, 0)]
+    contexts = [context_of(force, FRAMES[0]) for force in forces]
+    rng = np.random.default_rng(0)
+    for choice in rng.integers(3, size=40):
+        frame = rng.integers(len(FRAMES))
+        contexts[choice].setPositions(FRAMES[frame])
+        energy = energy_and_forces(contexts[choice])[0]
+        np.testing.assert_allclose(
+            energy, model.transform(FRAMES[frame : frame + 1])[0, choice % 2], rtol=1e-6
+        )

@@ -247,6 +247,8 @@ class Features(Periodic):
         step = rate, weights, coefficients
 
         def in_blocks(X: Array, work: Callable[[slice, Array], bool]) -> bool:
+            if len(X) <= _BLOCK:
+                return work(slice(None), self._values(X))
             starts = range(0, len(X), _BLOCK)
             blocks = (slice(start, min(start + _BLOCK, len(X))) for start in starts)
             return all(work(rows, self._values(X[rows])) for rows in blocks)
@@ -263,27 +265,59 @@ class Features(Periodic):
                 X, lambda rows, values: bool(kernels.periodic_squares(values, *left, squared[rows]))
             )
 
-        return DirectStep((self.n_atoms, 3), embed, measure)
+        n_components, n_landmarks = coefficients.shape
+        add_up = self._gradient_sums(landmarks)
+
+        def differentiate(
+            X: Array, coordinates: Array, nearest: NDArray[np.intp], lowest: Array, gradient: Array
+        ) -> bool:
+            def work(rows: slice, values: Array) -> bool:
+                squared = np.empty((len(values), n_landmarks), columns.dtype)
+                if not kernels.periodic_squares(values, *left, squared):
+                    return False
+                here, low, slopes = coordinates[rows], lowest[rows], gradient[rows]
+                kernels.extend(squared, *step, here, nearest[rows], low)
+                shares = np.empty((len(values), n_components, n_landmarks), columns.dtype)
+                kernels.fill_shares(squared, low, *step, here, shares)
+                add_up(X[rows], values, shares, slopes)
+                kernels.clear_not_finite(slopes.reshape(len(values), n_components, -1))
+                return True
+
+            return in_blocks(X, work)
+
+        return DirectStep((self.n_atoms, 3), embed, measure, differentiate)
 
     def squares_gradient(self, landmarks: Points) -> SquaresGradient:
         """Return an object that sums up gradients of d² to these landmarks."""
-        groups, scales, _, _ = self._resolved
-        by_scaled = super().squares_gradient(landmarks)
+        sums = self._gradient_sums(landmarks)
 
         def add_up(X: Array, squared: Array, shares: Array, gradient: Array) -> None:
             frames = np.ascontiguousarray(X.reshape(len(X), -1, 3))
-            values = self._values(frames)
-            by_value = np.empty((*shares.shape[:2], len(scales)), gradient.dtype)
-            by_scaled(values * scales, squared, shares, by_value)
-            by_value *= scales.astype(gradient.dtype)
-            gradient[:] = 0
-            by_atom = gradient.reshape(*shares.shape[:2], -1, 3)
+            sums(frames, self._values(frames), shares, gradient.reshape(*shares.shape[:2], -1, 3))
+
+        return add_up
+
+    def _gradient_sums(self, landmarks: Points) -> Callable[[Array, Array, Array, Array], None]:
+        """Return what takes frames, their features and shares, and writes Σ_j g_cj ∂d_j²/∂x, (n, k, atoms, 3)."""
+        groups, scales, period, _ = self._resolved
+        columns = np.ascontiguousarray(cast(ColumnPoints, landmarks).columns, np.float64)
+        factors, are_scaled = scales.astype(landmarks.dtype), bool((scales != 1).any())
+        n_features = len(scales)
+
+        def add_up(frames: Array, values: Array, shares: Array, by_atom: Array) -> None:
+            by_value = np.empty((len(values), shares.shape[1], n_features), by_atom.dtype)
+            scaled = values * scales if are_scaled else values
+            kernels.vector_gradients(columns, scaled, period, shares, by_value)
+            if are_scaled:
+                by_value *= factors
+            by_atom.fill(0)
+            frames = np.asarray(frames, np.float64)
             for kind, atoms, first in groups:
                 if kind == "contact":  # s' = −6 (r/r0)⁶ s²/r, and s²(r/r0)⁶ = s(1 − s)
                     contact = values[:, first:]
                     r = CONTACT_RADIUS * (1 / contact - 1) ** (1 / CONTACT_POWER)
                     slope = -CONTACT_POWER * contact * (1 - contact) / np.maximum(r, np.finfo(float).tiny)
-                    by_value[:, :, first:] *= slope[:, None].astype(gradient.dtype)
+                    by_value[:, :, first:] *= slope[:, None].astype(by_atom.dtype)
                 kernels.add_internal_gradients(frames, atoms, first, by_value, by_atom)
 
         return add_up

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from ldmaps.inputs.topology import atom_indices
 from ldmaps.maps.model_digest import model_digest
 from ldmaps.metrics.base import squared_matrix
 from ldmaps.openmm.atoms import fitted_on_frames, number_in_unit, positions_in_nm, simulated_atoms
+from ldmaps.openmm.map_at_frame import MapAtFrame, map_at_frame
 from ldmaps.openmm.native import MapPart, NativeDistances, native_coordinate, native_distances, native_wall
 from ldmaps.point_faults import wrong_width
 from ldmaps.settings import is_whole_number
@@ -31,15 +32,15 @@ _log = logging.getLogger("ldmaps")
 
 @dataclass
 class CoordinateValue:
-    """Computes the one coordinate of an embedder, and the force of an energy equal to it; can be pickled."""
+    """Computes one coordinate of a map, and the force of an energy equal to it; can be pickled."""
 
-    embedder: Embedder
+    frame: MapAtFrame
+    column: int
     n_atoms: int
 
     def __call__(self, state: Any) -> tuple[float, NDArray[np.float64]]:
         """Return the coordinate and minus its gradient, (atoms, 3)."""
-        extended, gradient = self.embedder.extend_with_gradient(positions_in_nm(state, self.n_atoms)[None], 1)
-        return float(extended.coordinates[0, 0]), np.multiply(gradient[0, 0], -1.0, dtype=np.float64)
+        return self.frame.coordinate(positions_in_nm(state, self.n_atoms), self.column)
 
 
 @dataclass
@@ -47,13 +48,18 @@ class WallEnergy:
     """Computes ½ k (excess − margin)² beyond a map's domain, and its force; can be pickled."""
 
     embedder: Embedder
+    frame: MapAtFrame
     strength: float
     margin: float
     n_atoms: int
 
     def __call__(self, state: Any) -> tuple[float, NDArray[np.float64]]:
         """Return the energy in kJ/mol and the force in kJ/mol/nm, (atoms, 3)."""
-        excess, gradient = excess_with_gradient(self.embedder, positions_in_nm(state, self.n_atoms)[None])
+        positions = positions_in_nm(state, self.n_atoms)
+        nearest = self.frame.nearest(positions)
+        if nearest is not None and nearest[1] <= self.embedder.squared_radii[nearest[0]]:
+            return 0.0, np.zeros((self.n_atoms, 3))
+        excess, gradient = excess_with_gradient(self.embedder, positions[None])
         stretch = max(float(excess[0]) - self.margin, 0.0)
         if stretch == 0.0:
             return 0.0, np.zeros((self.n_atoms, 3))
@@ -131,10 +137,7 @@ def _coordinate_force(
 ) -> Any:
     if distances is not None:
         return native_coordinate(model.embedder_, column, distances)
-    # Of the coefficients only those of the one coordinate, so that no other is differentiated.
-    one = model.embedder_.coefficients[column : column + 1].copy()
-    value = CoordinateValue(replace(model.embedder_, coefficients=one), len(particles))
-    return _python_force(value, particles)
+    return _python_force(CoordinateValue(_frame(model, particles), column, len(particles)), model, particles)
 
 
 def boundary_restraint(
@@ -184,7 +187,8 @@ def boundary_restraint(
     distances = _own_distances(model, particles, topology, native)
     if distances is not None:
         return native_wall(embedder, spring, reach, distances)
-    return _python_force(WallEnergy(embedder, spring, reach, len(particles)), particles)
+    wall = WallEnergy(embedder, _frame(model, particles), spring, reach, len(particles))
+    return _python_force(wall, model, particles)
 
 
 def exploration_force(
@@ -235,7 +239,8 @@ def exploration_force(
     densities = np.exp(-0.5 * squared / embedder.epsilon) @ counts
     # ρ in units of ρ₀: the density that the most isolated landmark contributes at the reach.
     unit_density = densities.min() * np.exp(-0.5 * number_in_unit("reach", reach) ** 2)
-    return _python_force(FloodEnergy(embedder, energy, counts / unit_density, len(particles)), particles)
+    flood = FloodEnergy(embedder, energy, counts / unit_density, len(particles))
+    return _python_force(flood, model, particles)
 
 
 def bias_variable(
@@ -340,7 +345,11 @@ def _own_distances(
     return None
 
 
-def _python_force(computation: Any, particles: NDArray[np.intp]) -> Any:
+def _frame(model: Any, particles: NDArray[np.intp]) -> MapAtFrame:
+    return map_at_frame(model.embedder_, f"{model_digest(model)} {particles.tolist()}")
+
+
+def _python_force(computation: Any, model: Any, particles: NDArray[np.intp]) -> Any:
     import openmm
 
     if not hasattr(openmm, "PythonForce") or not hasattr(openmm.PythonForce, "setParticles"):
@@ -348,7 +357,7 @@ def _python_force(computation: Any, particles: NDArray[np.intp]) -> Any:
             f"forces of a map need OpenMM 8.6.1 or newer, which has PythonForce; this is "
             f"{openmm.version.version}: pip install --upgrade openmm"
         )
-    computation.embedder.squares_gradient  # noqa: B018 - a map without gradients is refused here, not at step 1
+    model.embedder_.squares_gradient  # noqa: B018 - a map without gradients is refused here, not at step 1
     force = openmm.PythonForce(computation)
     force.setParticles([int(index) for index in particles])
     force.setName(type(computation).__name__)
