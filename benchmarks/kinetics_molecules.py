@@ -2,6 +2,7 @@
 
 python benchmarks/kinetics_molecules.py alanine FOLDER   # six runs of 6 ns at 600 K, kept in FOLDER, and 60 × 10 shots at most for four committors
 python benchmarks/kinetics_molecules.py chain FOLDER     # a chain of 12 beads, of which one torsion is slow
+python benchmarks/kinetics_molecules.py tica FOLDER      # C24H50, and adenylate kinase if examples/adk_states.py wrote FOLDER, beside tICA
 """
 
 from __future__ import annotations
@@ -148,10 +149,81 @@ def chain(folder: Path) -> None:
             print(" ", slow.timescales_[:2], slow.record_.facts["n_combined"], slow.record_.lines[-3:])
 
 
+def distances_between(frames: np.ndarray, atoms: np.ndarray) -> np.ndarray:
+    """Return all distances between some atoms, (n, pairs)."""
+    one, other = np.triu_indices(len(atoms), 1)
+    return np.linalg.norm(frames[:, atoms[one]] - frames[:, atoms[other]], axis=2)
+
+
+def torsions_of(frames: np.ndarray) -> np.ndarray:
+    """Return cosines and sines of the torsions of a chain, (n, 2·torsions)."""
+    angles = np.radians([dihedral(frames, list(range(k, k + 4))) for k in range(frames.shape[1] - 3)]).T
+    return np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
+
+
+def held_out(values: np.ndarray, lag: int) -> float:
+    """Return the autocorrelation of the values of frames in a row."""
+    return float(np.corrcoef(values[:-lag], values[lag:])[0, 1])
+
+
+def beside_tica(
+    name: str, frames: np.ndarray, features: dict[str, np.ndarray], lags, known: dict[str, np.ndarray]
+) -> None:
+    """Print how slow first coordinates are in the half of a run that they were not learned on, and what they follow."""
+    from deeptime.decomposition import TICA
+
+    half = len(frames) // 2
+    learn, judge = slice(0, half), slice(half, None)
+    maps = {"RMSD": (frames, ldmaps.LandmarkDiffusionMap(6, metric="rmsd", n_landmarks=300))}
+    for what, columns in features.items():
+        maps[what] = columns, ldmaps.LandmarkDiffusionMap(6, n_landmarks=300)
+    for lag in lags:
+        for what, (points, model) in maps.items():
+            model.fit(points[learn])
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                slow = model.slow_modes(points[learn], lag=lag)
+            rows = {"psi2": model.transform(points)[:, 0], "slow1": slow.transform(points)[:, 0]}
+            if what != "RMSD":
+                rows["tICA"] = TICA(lagtime=lag, dim=1).fit(points[learn]).transform(points)[:, 0]
+            for which, values in rows.items():
+                told = ", ".join(
+                    f"{abs(np.corrcoef(values[judge], other[judge])[0, 1]):.2f} of {label}"
+                    for label, other in known.items()
+                )
+                print(
+                    f"| {name}, lag {lag} | {which} of {what} | {held_out(values[learn], lag):.3f} | "
+                    f"{held_out(values[judge], lag):.3f} | {told} |"
+                )
+            low, high = slow.timescale_intervals_[0]
+            print(
+                f"  {slow.record_.facts['n_combined']} combined; time scale {slow.timescales_[0]:.3g} ({low:.3g} to {high:.3g})",
+                *{str(one.message)[:60] for one in caught},
+            )
+
+
+def tica(folder: Path) -> None:
+    """Print slow modes beside tICA and the map's own first coordinate."""
+    chain = ldmaps.datasets.c24h50().frames
+    size = {"radius of gyration": np.sqrt(((chain - chain.mean(1, keepdims=True)) ** 2).sum(2).mean(1))}
+    features = {
+        "torsions": torsions_of(chain),
+        "distances": distances_between(chain, np.arange(chain.shape[1])),
+    }
+    beside_tica("C24H50", chain, features, (1, 2), size)
+    if (folder / "adk.xtc").exists():
+        import mdtraj
+
+        frames = mdtraj.load(str(folder / "adk.xtc"), top=str(folder / "adk.pdb")).xyz.astype(float)
+        lid, nmp = np.loadtxt(folder / "domains.csv", delimiter=",", skiprows=1).T
+        features = {"distances": distances_between(frames, np.arange(0, frames.shape[1], 8))}
+        beside_tica("adenylate kinase", frames, features, (5, 20), {"the LID": lid, "the NMP domain": nmp})
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("system", choices=["alanine", "chain"])
+    parser.add_argument("system", choices=["alanine", "chain", "tica"])
     parser.add_argument("folder", type=Path)
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
-    {"alanine": alanine, "chain": chain}[given.system](given.folder)
+    {"alanine": alanine, "chain": chain, "tica": tica}[given.system](given.folder)

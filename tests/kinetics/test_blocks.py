@@ -78,3 +78,10 @@ def test_errors_of_a_mean_are_those_of_independent_blocks():
     resamples = Resamples(12, 400)
     errors = [resamples.errors((resamples.counts @ row) / 12) for row in values]
     assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(1 / np.sqrt(12), rel=0.05)
+
+
+def test_what_few_draws_have_a_value_of_has_no_error():
+    values = np.column_stack([np.arange(9.0), np.full(9, np.nan), [5.0, *[np.nan] * 8]])
+    found = Resamples(12, 9).errors(values)
+    assert found[0] == pytest.approx(np.std(np.arange(9.0)) * np.sqrt(12 / 11))
+    assert np.isnan(found[1:]).all()

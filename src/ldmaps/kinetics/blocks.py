@@ -135,10 +135,15 @@ class Resamples:
         return cls(len(blocks), n_resamples, seed)
 
     def errors(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return standard errors from values of all draws, (n_resamples, ...); NaN counts as no value."""
+        """Return standard errors from values of all draws, (n_resamples, ...); NaN unless half of them have one."""
+        is_known = np.isfinite(values)
+        count = np.maximum(is_known.sum(axis=0), 1)
+        mean = np.where(is_known, values, 0.0).sum(axis=0) / count
+        variance = np.where(is_known, values - mean, 0.0) ** 2
         # A sample of n blocks drawn from n varies by (n − 1)/n of what n new ones would.
-        correction = np.sqrt(self._n_blocks / max(self._n_blocks - 1, 1))
-        return np.asarray(np.nanstd(values, axis=0) * correction)
+        correction = self._n_blocks / max(self._n_blocks - 1, 1)
+        errors = np.sqrt(variance.sum(axis=0) / count * correction)
+        return np.where(2 * count >= len(values), errors, np.nan)
 
     @property
     def width(self) -> float:
