@@ -305,7 +305,9 @@ def test_points_that_the_rule_left_out_judge_with_those_held_out_around_them():
         exact = search.reference.embedder().extend(search.reference.walk.metric.prepare(X[rows])).coordinates
         own = attempt.fit.embedder.extend(search.reference.walk.metric.prepare(X[rows])).coordinates
         expected = point_errors(exact, own, ranges=search._ranges, matched=True) ** 2
-        np.testing.assert_allclose(errors.squares, expected, rtol=1e-4, atol=1e-6)
+        # The search's are followed by those of fitted points.
+        np.testing.assert_allclose(errors.squares[: len(rows)], expected, rtol=1e-4, atol=1e-6)
+    assert len(attempt.certify.squares) == len(rows)
     assert model.certificate_.covered == 1.0
     assert model.certificate_.n_held_out > len(search.held.certify)
 

@@ -32,6 +32,26 @@ def test_without_skewness_the_bound_is_students():
     assert bound_mean(np.full(1, 4.0), 0.95) == np.inf
 
 
+def test_the_bound_that_another_number_of_points_would_have():
+    squares = np.tile([9.0, 11.0], 50)
+    deviation = squares.std(ddof=1)
+    for n in (30, 100, 1000):
+        expected = 10.0 + stats.t.ppf(0.95, n - 1) * deviation / np.sqrt(n)
+        assert bound_mean(squares, 0.95, n) == pytest.approx(expected, rel=1e-9)
+        in_twos = HeldOutErrors(np.repeat(squares, 2), np.ones(200), np.repeat(np.arange(100), 2))
+        assert bound_z(in_twos, 0.99, 0.95, 2 * n) == pytest.approx(np.sqrt(expected), rel=1e-9)
+    assert bound_mean(squares, 0.95, 100) == bound_mean(squares, 0.95)
+
+
+def test_errors_of_two_groups_keep_their_blocks_and_weights():
+    one = HeldOutErrors(np.arange(4.0), np.ones(4), np.array([0, 0, 1, 1]))
+    other = HeldOutErrors(np.arange(3.0), np.full(3, 2.0), np.array([0, 0, 1]))
+    both = one.and_those(other)
+    assert both.n_blocks == 4
+    assert both.blocks.tolist() == [0, 0, 1, 1, 2, 2, 3]
+    assert both.mean(both.squares) == pytest.approx((6 + 2 * 3) / 10)
+
+
 @pytest.mark.parametrize("confidence", [0.9, 0.95, 0.9875])
 def test_with_skewness_halls_transformation_of_the_bound_is_students_quantile(confidence):
     squares = np.random.default_rng(0).exponential(size=60) ** 1.5

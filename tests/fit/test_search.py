@@ -135,15 +135,37 @@ def test_states_that_few_points_visit_are_not_among_the_worst():
     assert error < 0.2 * search._ranges
 
 
+def test_the_search_takes_in_what_was_fitted_while_a_fit_follows_it_little():
+    """M rows of B for each of two coordinates, and half of M weights and M places in space."""
+    walk = Walk(METRIC, METRIC.prepare(ROLL), WEIGHTS, 9.0)
+    reference = solve(walk, 2)
+    order = np.random.default_rng(0).permutation(700)
+    held = HeldOut(*(np.sort(part) for part in np.split(order, [400, 500])))
+    search = ToleranceSearch(Distilled(), reference, held, Uniform(), lambda count: 2, 7)
+    for count, n_seen in ((6, 500), (60, 100)):
+        found = search._attempt(count, 0)
+        assert found.fit.step.moved is not None
+        embedded = found.fit.embedder.extend(walk.points).coordinates
+        errors = point_errors(reference.spectrum.vectors, embedded, ranges=search._ranges, matched=True)
+        expected = np.concatenate(
+            [errors[held.search] ** 2, errors[held.fitted] ** 2 / (1 - 3 * count / 400) ** 2]
+        )[:n_seen]
+        np.testing.assert_allclose(found.search.squares, expected, rtol=1e-6)
+        rows = np.concatenate([held.search, held.fitted])[:n_seen]
+        np.testing.assert_array_equal(found.search.weights, WEIGHTS[rows])
+        np.testing.assert_allclose(found.certify.squares, errors[held.certify] ** 2, rtol=1e-6)
+        assert found.searched(0.99) == bound_z(found.search, 0.99, certify.SEARCH_CONFIDENCE, 200)
+
+
 # -- the certificates that are tried ---------------------------------------------------------
 
 
 def test_all_certificates_together_have_the_doubt_asked_for(monkeypatch):
     searched, certified = [], []
 
-    def bound(errors, share, confidence):
+    def bound(errors, share, confidence, n_points=None):
         (searched if len(errors.squares) == 30 else certified).append((len(errors.squares), confidence))
-        return bound_z(errors, share, confidence)
+        return bound_z(errors, share, confidence, n_points)
 
     monkeypatch.setattr(certify, "bound_z", bound)
 

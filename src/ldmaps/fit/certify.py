@@ -25,8 +25,9 @@ MANY_INDEPENDENT = 100
 FEW_CARRYING = 10
 #: Share of new points that a tolerance is about, at least.
 SHARE = 0.99
-#: The search asks for this confidence, so that the candidate it finds is likely to be certified.
-SEARCH_CONFIDENCE = 0.99
+#: The search asks for this confidence of a bound by as many points as will certify: more than they will be asked for,
+#: by about one standard error of their mean, so that the candidate it finds is likely to be certified.
+SEARCH_CONFIDENCE = 0.998
 #: Numbers of landmarks that are tried grow by this factor, or by one; the search first goes so many of them at a time.
 STEP, STRIDE = 1.2, 4
 #: Landmarks are drawn again, before more are tried, if the bound of those drawn exceeds the tolerance by at most this
@@ -168,7 +169,9 @@ class Attempt(Generic[_Fit]):
 
     def searched(self, share: float) -> float:
         """Return a bound of Z to search by."""
-        return math.inf if self.fit is None else bound_z(self.search, share, SEARCH_CONFIDENCE)
+        if self.fit is None:
+            return math.inf
+        return bound_z(self.search, share, SEARCH_CONFIDENCE, len(self.certify.squares))
 
     def certified(self, share: float, confidence: float) -> float:
         """Return an upper confidence bound of Z of a share of unseen points."""

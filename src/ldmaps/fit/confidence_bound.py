@@ -47,6 +47,15 @@ class HeldOutErrors:
         """Return the errors of points that count alike and are independent of each other."""
         return cls(squares, np.ones(len(squares)), np.arange(len(squares)))
 
+    def and_those(self, others: HeldOutErrors) -> HeldOutErrors:
+        """Return these errors and others, whose blocks are others too."""
+        after = int(self.blocks.max()) + 1
+        return HeldOutErrors(
+            np.concatenate([self.squares, others.squares]),
+            np.concatenate([self.weights, others.weights]),
+            np.concatenate([self.blocks, others.blocks + after]),
+        )
+
     @property
     def n_blocks(self) -> int:
         """How many independent blocks there are."""
@@ -107,11 +116,16 @@ def bound_zeta(errors: HeldOutErrors, share: float, confidence: float) -> float:
     return math.sqrt(ordered[meeting[-1]]) if len(meeting) else math.inf
 
 
-def bound_z(errors: HeldOutErrors, share: float, confidence: float) -> float:
-    """Return an upper confidence bound of Z of this share of new points: all but those with the largest errors."""
+def bound_z(errors: HeldOutErrors, share: float, confidence: float, n_points: int | None = None) -> float:
+    """Return an upper confidence bound of Z of this share of new points: all but those with the largest errors.
+
+    ``n_points`` gives the bound that so many points like these are likely to have.
+    """
     # Large errors count as where the worst begin rather than not at all, because that place is not known well.
     clipped = np.minimum(errors.squares, errors.threshold(share))
-    return math.sqrt(bound_mean(errors.block_values(clipped), confidence))
+    blocks = errors.block_values(clipped)
+    n = len(blocks) if n_points is None else max(2, round(len(blocks) * n_points / len(clipped)))
+    return math.sqrt(bound_mean(blocks, confidence, n))
 
 
 def bound_z_of_all(errors: HeldOutErrors, confidence: float, largest: float) -> float:
@@ -126,12 +140,15 @@ def bound_z_of_all(errors: HeldOutErrors, confidence: float, largest: float) -> 
     return math.sqrt(max(bound_mean(part, confidence) + unseen_tail(part, largest) for part in parts))
 
 
-def bound_mean(values: _Array, confidence: float) -> float:
-    """Return Student's bound of the mean with Hall's correction for skewness (J. R. Stat. Soc. B 54, 221 (1992))."""
+def bound_mean(values: _Array, confidence: float, n: int | None = None) -> float:
+    """Return Student's bound of the mean with Hall's correction for skewness (J. R. Stat. Soc. B 54, 221 (1992)).
+
+    ``n`` is how many values like these it should be the bound of, by default as many as they are.
+    """
     from scipy.special import stdtrit
 
-    n = len(values)
-    mean, deviation = float(values.mean()), float(values.std(ddof=1)) if n > 1 else math.inf
+    n = len(values) if n is None else n
+    mean, deviation = float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else math.inf
     if deviation == 0 or not math.isfinite(deviation):
         return mean + deviation
     quantile = float(stdtrit(n - 1, confidence))

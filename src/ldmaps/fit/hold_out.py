@@ -70,9 +70,9 @@ class Strays:
             return None
         return cls(kept.points.take(rows), whole.weights[rows], np.searchsorted(kept.used, rows) - 1)
 
-    def among(self, held: HeldOut) -> Strays | None:
-        """Return those between points that were held out together; None if there are none."""
-        chosen = np.flatnonzero(np.isin(self.after, np.concatenate([held.search, held.certify])))
+    def among(self, members: NDArray[np.intp]) -> Strays | None:
+        """Return those that follow one of some members; None if there are none."""
+        chosen = np.flatnonzero(np.isin(self.after, members))
         if not len(chosen):
             return None
         return Strays(self.points.take(chosen), self.weights[chosen], self.after[chosen])

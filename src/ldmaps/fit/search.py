@@ -1,7 +1,10 @@
 """Fitting maps of more and more landmarks until one meets a tolerance.
 
-The reference has seen the held-out points, as it should: its extension to any place is what a landmark map stands for.
-Points that were left out as isolated judge too, as often as they come: no promise to new points may select among them.
+The search compares maps at the points that were held out for it and, while a fit follows these little, at those that
+were fitted to: what is to be foreseen is a bound that a hundredth of the points decides, and a few hundred tell little
+of it. A fit of p numbers to n values has squared errors at other points (1 − p/n)⁻² times those at its own (generalised
+cross-validation: Golub, Heath and Wahba, Technometrics 21, 215 (1979)). The certificate rests on points that none of
+this has seen.
 """
 
 from __future__ import annotations
@@ -15,10 +18,11 @@ from numpy.typing import NDArray
 
 from ldmaps.diffusion.walk import Walk, landmark_groups
 from ldmaps.errors import AccuracyWarning, Named
-from ldmaps.extension import Embedder, Extension, OnlineStep
+from ldmaps.extension import Extension, OnlineStep
 from ldmaps.fit.certify import SHARE, Attempt, Certified, Refused, meet_tolerance
 from ldmaps.fit.confidence_bound import MIN_CERTIFYING, HeldOutErrors
-from ldmaps.fit.hold_out import HeldOut, Strays, independent_block
+from ldmaps.fit.hold_out import HeldOut, Strays
+from ldmaps.fit.judges import Judges
 from ldmaps.fit.landmark_fit import LandmarkFit
 from ldmaps.fit.select import select
 from ldmaps.fit.solve import SolvedMap, solve
@@ -27,13 +31,14 @@ from ldmaps.landmarks.base import assign
 from ldmaps.settings import NamedLimit
 from ldmaps.user_warnings import warn
 from ldmaps.validation.diagnosis import participation_ratios
-from ldmaps.validation.fidelity import point_errors
 
 #: Most landmarks that a tolerance may ask for: their normal equations take half a gigabyte.
 MOST_CERTIFIED = 8000
 #: Of the points that carry a coordinate, at most this part may be among the worst, which a tolerance is not about: a
 #: state that few points visit must not be left out of the promise.
 WORST_OF_CARRYING = 0.4
+#: Fitted points take part in the search while p/n is at most this.
+MOST_FOLLOWED = 0.25
 #: Fewest draws of the same number of landmarks before more of them are tried.
 MIN_DRAWS = 2
 
@@ -71,7 +76,8 @@ class ToleranceSearch:
         )
         if isinstance(found, Refused):
             return found
-        return replace(found, fit=found.fit.with_domain_for(self.held.fitted, self._unseen))
+        held_out = np.concatenate([self.held.search, self.held.certify])
+        return replace(found, fit=found.fit.with_domain_for(self.held.fitted, held_out))
 
     def warn_if_unbounded(self, tolerance: float, n_landmarks: int) -> bool:
         """Say whether the reference's own error has no bound, so that there is no certificate; warn if so."""
@@ -140,28 +146,39 @@ class ToleranceSearch:
         if fit is None:
             nothing = HeldOutErrors.independent(np.full(1, np.inf))
             return Attempt(None, nothing, nothing)
-        squares = self._squared_errors(fit.embedder)
-        search, certify = self._places(self.held.search), self._places(self.held.certify)
-        searching = self._errors(squares, search, self.held.block)
-        weights = self._weights[certify]
-        # Errors that stay alike longer than rows do count as one; too few of these make one block, which has no bound.
-        block = independent_block(weights / weights.mean() * squares[certify], self.held.block)
-        certifying = self._errors(squares, certify, block or len(weights))
+        search, fitted, certify = self._judges
+        # What was learned from the reference has its order and signs already.
+        is_matched = self.extension.learns_from_reference
+        squares = search.squares(fit.embedder, is_matched=is_matched)
+        # Errors that stay alike longer than rows do count as one.
+        block = search.independent_block(squares) or search.block
+        searching = search.errors(squares, block)
+        followed = self._n_chosen(fit.step) / len(self.held.fitted)
+        if followed <= MOST_FOLLOWED:
+            seen = fitted.squares(fit.embedder, is_matched=is_matched) / (1.0 - followed) ** 2
+            searching = searching.and_those(fitted.errors(seen, block))
+        squares = certify.squares(fit.embedder, is_matched=is_matched)
+        # Too few of these make one block, which has no bound.
+        certifying = certify.errors(squares, certify.independent_block(squares) or len(certify))
         return Attempt(fit, searching, certifying, self._largest_square(fit.step))
 
-    def _errors(self, squares: NDArray[np.float64], places: NDArray[np.intp], block: int) -> HeldOutErrors:
-        """Return the errors of some of the points that judge, so many consecutive ones of which make a block."""
-        return HeldOutErrors(squares[places], self._weights[places], np.arange(len(places)) // block)
+    def _n_chosen(self, step: OnlineStep) -> float:
+        """Return how many numbers for each coordinate a fit has chosen: B, and a share of what all coordinates have."""
+        n_landmarks, k = step.coefficients.shape
+        walk, n_features = self.reference.walk, 0
+        if step.moved is not None:
+            n_features = int(np.count_nonzero(walk.metric.places(walk.points.take(np.arange(1))).scales))
+        return float(n_landmarks * (1.0 + (1.0 + n_features) / k))
 
-    def _places(self, held: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return where some held-out members and the strays between them are among the points that judge, in order."""
-        members = np.flatnonzero(np.isin(self._unseen, held))
-        if self._strays is None:
-            return members
-        strays = np.flatnonzero(np.isin(self._strays.after, held))
-        rows = np.concatenate([self._unseen[members], self._strays.after[strays]])
-        # Stable: a stray comes after the member that it follows.
-        return np.concatenate([members, len(self._unseen) + strays])[np.argsort(rows, kind="stable")]
+    @cached_property
+    def _judges(self) -> tuple[Judges, Judges, Judges]:
+        """The points that the search looks at, those that it may look at, and those that certify."""
+        held = self.held
+        search, fitted, certify = (
+            Judges.of(self.reference, members, self.left_out, held.block)
+            for members in (held.search, held.fitted, held.certify)
+        )
+        return search, fitted, certify
 
     def _fit(self, n_landmarks: int, rng: np.random.Generator) -> LandmarkFit | None:
         """Fit a map of so many landmarks; None where their walk falls apart."""
@@ -192,42 +209,8 @@ class ToleranceSearch:
         return self.reference.walk.take(self.held.fitted)
 
     @cached_property
-    def _unseen(self) -> NDArray[np.intp]:
-        return np.concatenate([self.held.search, self.held.certify])
-
-    @cached_property
-    def _strays(self) -> Strays | None:
-        """The points that were left out and judge together with those held out around them; None if there are none."""
-        return None if self.left_out is None else self.left_out.among(self.held)
-
-    @cached_property
-    def _weights(self) -> NDArray[np.float64]:
-        """The weights of the points that judge: those held out, then the strays."""
-        weights = self.reference.walk.weights[self._unseen]
-        return weights if self._strays is None else np.concatenate([weights, self._strays.weights])
-
-    @cached_property
-    def _targets(self) -> NDArray[np.float64]:
-        targets = self.reference.coordinates(self._unseen)
-        if self._strays is None:
-            return targets
-        extended = self.reference.embedder().extend(self._strays.points, self.reference.walk.n_threads)
-        return np.concatenate([targets, extended.coordinates])
-
-    @cached_property
     def _ranges(self) -> NDArray[np.float64]:
         return np.asarray(np.ptp(self.reference.own_coordinates, axis=0))
-
-    def _squared_errors(self, embedder: Embedder) -> NDArray[np.float64]:
-        """Return ζ² in percent² of the points that judge: those held out, the search's first, then the strays."""
-        walk = self.reference.walk
-        embedded = embedder.extend(walk.points.take(self._unseen), walk.n_threads).coordinates
-        if self._strays is not None:
-            extended = embedder.extend(self._strays.points, walk.n_threads)
-            embedded = np.concatenate([embedded, extended.coordinates])
-        # What was learned from the reference has its order and signs already.
-        is_matched = self.extension.learns_from_reference
-        return point_errors(self._targets, embedded, ranges=self._ranges, matched=is_matched) ** 2
 
     def _largest_square(self, step: OnlineStep) -> float:
         """Return what ζ² in percent² cannot exceed anywhere: both maps average over their coefficients."""
