@@ -59,7 +59,7 @@ def run_frames(folder, definition, numbers, frames):
 
 def definition_of(model, units):
     """As much of a definition as a check needs: no atoms."""
-    empty = Columns([], np.empty((0, 0)), np.empty(0), "", np.empty(0), [], [])
+    empty = Columns([], np.empty((0, 0)), np.empty(0), [], np.empty(0), [], [])
     return Definition(model, engine_units(units, "colvars"), empty, "")
 
 

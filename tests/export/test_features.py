@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from lammps_engine import run_input
@@ -47,24 +49,39 @@ def test_plumed_finds_the_check(model, tmp_path):
     assert "f2 = dihedral of atoms" in (folder / "README.md").read_text()
 
 
-def test_plumed_starts_quickly_with_many_features(frames, tmp_path):
-    """CUSTOM of K variables takes K³ time at the start, so it has few; all others are COMBINE's."""
-    pytest.importorskip("jax", reason="the interpreter differentiates with JAX")
-    from plumed_interpreter import Plumed, read_xyz, write_forces
-
+@pytest.fixture(scope="module")
+def many(frames):
+    """A map of 20 features of all kinds."""
     chains = [[a, a + 1, a + 2, a + 3] for a in range(0, 16, 2)]
     pairs = [[a, a + 5] for a in range(0, 16, 2)]
     metric = Features(22, dihedrals=chains, distances=pairs, contacts=pairs[::3], angles=[[6, 8, 14]])
     model = LandmarkDiffusionMap(2, "connected", metric=metric, n_landmarks=4, extension="distilled")
     model.fit(frames)
     model.units_ = "nm"
-    folder = model.export(tmp_path, "plumed", atoms=range(22))
+    return model
+
+
+def test_plumed_starts_quickly_with_many_features(many, tmp_path):
+    """CUSTOM of K variables takes K³ time at the start, so it has few; all others are COMBINE's."""
+    pytest.importorskip("jax", reason="the interpreter differentiates with JAX")
+    from plumed_interpreter import Plumed, read_xyz, write_forces
+
+    folder = many.export(tmp_path, "plumed", atoms=range(22))
     plumed = Plumed(folder / "check.dat")
     custom = [len(given["ARG"].split(",")) for _, name, given in plumed.actions if name == "CUSTOM"]
     assert max(custom) <= 6
     _, forces = plumed.drive(read_xyz(folder / "check.xyz"))
     write_forces(folder / "forces.xyz", forces)
     assert max(check_export([folder / "COLVAR", folder / "forces.xyz"]).values()) < 1e-9
+
+
+def test_colvars_starts_quickly_with_many_features(many, tmp_path):
+    """A function of K features takes K³ time at the start here, too: 40 of them took half a minute in one."""
+    folder = many.export(tmp_path, "colvars", atoms=range(22), units="real")
+    functions = re.findall(r"customFunction (.*)", (folder / "map.colvars").read_text())
+    assert max(len(set(re.findall(r"\bf\d+\b", one))) for one in functions) == 3
+    run_input(folder, "in.check")
+    assert max(check_export([folder / "check.colvars.traj", folder / "forces.dump"]).values()) < 1e-9
 
 
 @pytest.mark.parametrize("units", ["real", "lj"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import subprocess
 import sys
 
@@ -226,15 +227,18 @@ def test_variables_without_distances_in_common():
 
 
 def test_functions_on_a_map_are_biased_under_their_names(tmp_path):
-    """Slow modes, by OpenMM's own forces and by Python."""
+    """Slow modes and committors, by OpenMM's own forces and by Python."""
     model = LandmarkDiffusionMap(2, "connected", metric=RMSD(), n_landmarks=6, extension="distilled")
     slow = model.fit(FRAMES[:, HEAVY]).slow_modes(FRAMES[:, HEAVY], lag=1, n_modes=1)
-    assert slow.coordinate_names_ == ["slow1"]
-    psi, gradient = slow.transform_with_gradient(FRAMES[7:8, HEAVY])
+    first = model.transform(FRAMES[:, HEAVY])[:, 0]
+    low, high = np.quantile(first, [0.3, 0.8])
+    chance = model.committor(FRAMES[:, HEAVY], source=first < low, target=first > high, lag=1)
     given = {"atoms": HEAVY, "topology": TOPOLOGY}
-    for native in (True, False):
+    for (function, name), native in itertools.product(((slow, "slow1"), (chance, "q")), (True, False)):
+        assert function.coordinate_names_ == [name]
+        psi, gradient = function.transform_with_gradient(FRAMES[7:8, HEAVY])
         system = free_particles()
-        system.addForce(coordinate_force(slow, "slow1", native=native, **given))
+        system.addForce(coordinate_force(function, name, native=native, **given))
         context = simulated(system).context
         context.setPositions(FRAMES[7])
         energy, forces = energy_and_forces(context)

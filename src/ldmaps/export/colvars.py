@@ -25,6 +25,8 @@ MAX_LANDMARKS = 30
 LIMIT, MAX_EXPONENT = 300, 250.0
 #: Above, the function of all places that the wall needs for a map with weights takes too long to set up.
 MAX_WALL_ATOMS = 30
+#: Features in a function.
+MOST_VARIABLES = 3
 
 
 def map_files(definition: Definition) -> dict[str, str]:
@@ -141,12 +143,7 @@ def _shares(definition: Definition, origin: int) -> tuple[str, str]:
         count = len(definition.weights)
         exponents = [f"{exact(1 / width)}*(u{origin + 1}-u{j})" for j in range(1, count + 1)]
         # d² of each landmark by itself: Colvars would take minutes to differentiate all in one function.
-        defining = _indented(geometry.text, 4)
-        components = "".join(
-            f"  customColvar {{\n    name u{j + 1}\n    customFunction {geometry.squares(geometry.variables, j)}\n"
-            f"{defining}  }}\n"
-            for j in range(count)
-        )
+        components = "".join(_indented(_squared(geometry, j), 2) for j in range(count))
     exponents[origin] = "0"
     texts = (f"g{j}=exp(min({LIMIT},max(-{LIMIT},{text})))" for j, text in enumerate(exponents, 1))
     return "; ".join(texts), components
@@ -174,6 +171,22 @@ def _example(definition: Definition, origin: int, shares: str, components: str) 
     return text + definition.filled_in(
         "wall.colvars", away=away, shares=shares, components=components, spring=spring
     )
+
+
+def _squared(columns: Columns, landmark: int) -> str:
+    """Return the component u, d² of a landmark."""
+    # Colvars differentiates a function by each of its K variables, which takes K³ time at the start.
+    places, step = range(len(columns.names)), len(columns.names) if columns.of_table else MOST_VARIABLES
+    parts = []
+    for chunk in (places[begin : begin + step] for begin in range(0, len(places), step)):
+        variables = [columns.variables[place] for place in chunk]
+        text = columns.text if columns.of_table else "".join(columns.texts[place] for place in chunk)
+        parts.append(f"  customFunction {columns.squares(variables, landmark, chunk)}\n{_indented(text, 2)}")
+    name = f"  name u{landmark + 1}\n"
+    if len(parts) == 1:
+        return f"customColvar {{\n{name}{parts[0]}}}\n"
+    nested = "".join(_indented(f"customColvar {{\n{part}}}\n", 2) for part in parts)
+    return f"linearCombination {{\n{name}{nested}}}\n"
 
 
 def _indented(text: str, by: int) -> str:

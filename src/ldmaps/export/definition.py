@@ -198,12 +198,17 @@ class Columns:
     names: list[str]  # what the engine calls them
     landmarks: NDArray[np.float64]  # (M, K)
     periods: NDArray[np.float64]  # (K,), 0 where there is none
-    text: str  # what defines them, in the engine's language
+    texts: list[str]  # what defines them, in the engine's language: each, or all of a table's at once
     factors: NDArray[np.float64]  # c, (K,)
     variables: list[str]  # what a formula calls them
     meanings: list[str]  # what people call them; empty where that is the same
     length: float = 1.0
     area = 1.0
+
+    @property
+    def text(self) -> str:
+        """What defines all of them."""
+        return "".join(self.texts)
 
     @property
     def of_table(self) -> bool:
@@ -309,7 +314,7 @@ def columns_of_table(model: Any, names: Sequence[str] | None, text: str) -> Colu
     periods = np.broadcast_to(np.asarray(getattr(model.metric_, "period", 0.0)), count)
     kept = np.flatnonzero(scales)  # what never varied is left out of the distance
     names = [given[column] for column in kept]
-    return Columns(names, landmarks[:, kept], periods[kept], text, scales[kept] ** 2, names, [])
+    return Columns(names, landmarks[:, kept], periods[kept], [text], scales[kept] ** 2, names, [])
 
 
 def columns_of_features(model: Any, atoms: EngineAtoms, units: EngineUnits, library: Any) -> Columns:
@@ -330,7 +335,7 @@ def columns_of_features(model: Any, atoms: EngineAtoms, units: EngineUnits, libr
         meanings.append(f"{names[place]} = {called}{kind} of atoms {' '.join(numbers)}")
     periods = np.where(np.array(metric.kinds) == "dihedral", 2 * np.pi * library.RADIAN, 0.0)
     squares = (scales / factors) ** 2
-    return Columns(names, values * factors, periods, "".join(texts), squares, variables, meanings, length)
+    return Columns(names, values * factors, periods, texts, squares, variables, meanings, length)
 
 
 def exact(value: float) -> str:
