@@ -166,7 +166,7 @@ BENCHMARKS = (
         "certificates",
         "Do certificates hold?",
         {"benchmarks/certificates.md": "certificates"},
-        ("benchmarks/certificates.py --trajectories --again", "benchmarks/certificates.py"),
+        ("benchmarks/certificates.py",),
         "--again",
     ),
     Benchmark(

@@ -6,7 +6,10 @@ Each system is run many times, briefly and independently. Two questions are aske
 - for the system: λ of the continuous walk at this ε, known in closed form for Gaussian densities (the kernel and the
   density make an AR(1) process: λ = Π_i (σ_i²/(σ_i² + ε))^n_i), and from a fine grid for the double well.
 
-Usage: python benchmarks/sampling.py [--repetitions 100] [--only NAME]
+Usage: python benchmarks/sampling.py [--repetitions 100] [--only NAME] [--again]
+
+A system is written to docs/benchmarks/sampling.csv as soon as it is known, and not run again at the same commit
+unless --again. The beads need OpenMM; without it their lines stay as they are.
 """
 
 from __future__ import annotations
@@ -17,10 +20,12 @@ import itertools
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
-from harness import DOCS, provenance
+from harness import DOCS, commit, provenance
 from scipy.signal import lfilter
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap
@@ -29,6 +34,18 @@ from ldmaps.metrics.base import squared_matrix
 from ldmaps.validation.resampling import fitted_modes
 
 COORDINATES = 3
+HEADING = [
+    *("system", "coordinate", "error", "spread", "landmarks", "system_truth", "points", "called", "agree"),
+    *("blocks", "runs", "commit"),
+]
+#: What the page shows of them.
+SHOWN = {
+    "landmarks": "these landmarks, %",
+    "system_truth": "the system, %",
+    "points": "points, %",
+    "called": "called reproducible, %",
+    "agree": "and then correlates by",
+}
 
 
 @dataclass(frozen=True)
@@ -37,7 +54,7 @@ class System:
 
     name: str
     run: Callable[[int], np.ndarray]
-    endless: Callable[[int], np.ndarray]
+    endless: Callable[[], np.ndarray]
     epsilon: float
     truth: np.ndarray | None
     metric: str = "euclidean"
@@ -91,13 +108,12 @@ def double_well_grid(epsilon: float) -> np.ndarray:
     return modes.eigenvalues[1 : COORDINATES + 1]
 
 
-def double_well_endless(seed: int) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    walkers = rng.choice([-1.0, 1.0], size=60_000)
+def double_well_endless() -> np.ndarray:
+    rng = np.random.default_rng(10**6)
+    walkers = rng.choice([-1.0, 1.0], size=200_000)
     for _ in range(1500):
-        walkers += -4 * BARRIER * walkers * (walkers**2 - 1) * STEP + rng.normal(size=60_000) * np.sqrt(
-            2 * STEP
-        )
+        force = -4 * BARRIER * walkers * (walkers**2 - 1)
+        walkers += force * STEP + rng.normal(size=len(walkers)) * np.sqrt(2 * STEP)
     return walkers[:, None]
 
 
@@ -135,33 +151,27 @@ def bead_chain(n: int, seed: int) -> np.ndarray:
 
 
 def systems() -> list[System]:
+    """What is run; ``endless`` are samples that took part in no run."""
     flat, five = [2.0, 1.0], [2.0, 1.4, 0.8, 0.8, 0.8]
-    pool: list[np.ndarray] = []
-
-    def chain_pool(seed: int) -> np.ndarray:
-        if not pool:
-            pool.append(np.concatenate([bead_chain(4000, 10_000 + part) for part in range(10)]))
-        return pool[0]
-
     return [
         System(
             "Ornstein–Uhlenbeck, 2-D",
             lambda seed: ornstein_uhlenbeck(3000, flat, 10.0, seed),
-            lambda seed: ornstein_uhlenbeck(200_000, flat, 0.01, 10**6 + seed),
+            cache(lambda: ornstein_uhlenbeck(200_000, flat, 0.01, 10**6)),
             2.0,
             gaussian_truth(flat, 2.0),
         ),
         System(
             "Ornstein–Uhlenbeck, 5-D",
             lambda seed: ornstein_uhlenbeck(3000, five, 10.0, seed),
-            lambda seed: ornstein_uhlenbeck(200_000, five, 0.01, 10**6 + seed),
+            cache(lambda: ornstein_uhlenbeck(200_000, five, 0.01, 10**6)),
             3.0,
             gaussian_truth(five, 3.0),
         ),
         System(
             "double well",
             lambda seed: double_well(4000, seed),
-            lambda seed: double_well_endless(10**6 + seed),
+            cache(double_well_endless),
             0.1,
             double_well_grid(0.1),
             n_landmarks=80,
@@ -169,7 +179,7 @@ def systems() -> list[System]:
         System(
             "six beads, OpenMM",
             lambda seed: bead_chain(1500, seed),
-            chain_pool,
+            cache(lambda: np.concatenate([bead_chain(4000, 10_000 + part) for part in range(10)])),
             0.004,
             None,
             "rmsd",
@@ -179,15 +189,15 @@ def systems() -> list[System]:
 
 
 def judge(system: System, repetitions: int) -> list[list[str]]:
-    held = {"landmarks": [], "system": [], "points": [], "same": []}
-    errors, spread, blocks, found = [], [], [], []
+    held: dict[str, list] = {"landmarks": [], "system": [], "points": []}
+    errors, spread, blocks, called, agree = [], [], [], [], []
     for seed in range(repetitions):
         X = system.run(seed)
         model = LandmarkDiffusionMap(
             COORDINATES, system.epsilon, system.metric, n_landmarks=system.n_landmarks
         ).fit(X)
         sampling = model.resample(100, blocks="time")
-        nearest = model.coverage(system.endless(seed)).nearest
+        nearest = model.coverage(system.endless()).nearest
         c = np.bincount(nearest, minlength=system.n_landmarks) + 1e-6
         embedder = model.embedder_
         squared = squared_matrix(embedder.metric, embedder.landmarks).astype(np.float64)
@@ -199,7 +209,7 @@ def judge(system: System, repetitions: int) -> list[list[str]]:
         spread.append(model.eigenvalues_ - own)
         blocks.append(sampling.n_blocks)
         # ψ at the landmarks, the endless one with the run's total weight and sign.
-        total, points = model.multiplicities_.sum(), []
+        total, points, cosines = model.multiplicities_.sum(), [], []
         for mode in range(COORDINATES):
             true = endless.vectors[:, mode + 1]
             true = true / np.sqrt((c * total / c.sum()) @ true**2)
@@ -209,18 +219,21 @@ def judge(system: System, repetitions: int) -> list[list[str]]:
             near = np.abs(psi - true) < 1.96 * sampling.landmark_errors[:, mode]
             points.append(float(model.multiplicities_ @ near / total))
             length = np.sqrt(model.multiplicities_ @ true**2 * (model.multiplicities_ @ psi**2))
-            found.append((sampling.reproducibility(mode) == "reproducible", abs(cosine) / length))
+            cosines.append(abs(cosine) / length)
         held["points"].append(points)
+        called.append([sampling.reproducibility(mode) == "reproducible" for mode in range(COORDINATES)])
+        agree.append(cosines)
         if system.truth is not None:
             exact = model if system.n_landmarks < 100 else DiffusionMap(COORDINATES, system.epsilon).fit(X)
             shift = exact.eigenvalues_ - sampling.eigenvalues[:COORDINATES]
             low, high = sampling.intervals[:COORDINATES].T + shift
             held["system"].append((low < system.truth) & (system.truth < high))
     share = {key: 100 * np.mean(value, axis=0) if value else None for key, value in held.items()}
-    said = np.array(found)
-    agree = [said[said[:, 0] == flag, 1] for flag in (1.0, 0.0)]
+    said, cosine = np.array(called), np.array(agree)
     rows = []
     for mode in range(COORDINATES):
+        own_said = said[:, mode]
+        low = f"{np.quantile(cosine[own_said, mode], 0.05):.2f}" if own_said.sum() >= 20 else "–"
         rows.append(
             [
                 system.name,
@@ -230,16 +243,13 @@ def judge(system: System, repetitions: int) -> list[list[str]]:
                 f"{share['landmarks'][mode]:.0f}",
                 "–" if share["system"] is None else f"{share['system'][mode]:.0f}",
                 f"{share['points'][mode]:.0f}",
+                f"{100 * own_said.mean():.0f}",
+                low,
                 f"{np.mean(blocks):.0f}",
                 str(repetitions),
+                commit(),
             ]
         )
-    for flag, cosines in zip(("reproducible", "not"), agree, strict=True):
-        if len(cosines):
-            print(
-                f"{system.name}: {len(cosines)} coordinates called {flag}: |cosine| with endless data "
-                f"{np.quantile(cosines, 0.05):.3f} (5 %), {np.median(cosines):.3f} (median)"
-            )
     return rows
 
 
@@ -269,52 +279,60 @@ def series_table() -> str:
     )
 
 
-def page(rows: list[list[str]], made: str) -> str:
+def page(rows: list[dict[str, str]], made: str) -> str:
     """Return the page: what is held, system by system; the other columns are in the CSV."""
-    lines = ["| system | | these landmarks, % | the system, % | points, % |", "|---|---|---|---|---|"]
+    lines = [f"| system | runs | | {' | '.join(SHOWN.values())} |", "|---" * (len(SHOWN) + 3) + "|"]
     before = ""
-    for name, coordinate, _, _, landmarks, system, points, *_ in rows:
-        number = coordinate.removeprefix("psi").translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
-        lines.append(f"| {'' if name == before else name} | ψ{number} | {landmarks} | {system} | {points} |")
-        before = name
+    for row in rows:
+        number = row["coordinate"].removeprefix("psi").translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
+        first = ["", ""] if row["system"] == before else [row["system"], row["runs"]]
+        lines.append(f"| {' | '.join([*first, f'ψ{number}', *(row[name] for name in SHOWN)])} |")
+        before = row["system"]
     prose = (Path(__file__).parent / "prose" / "sampling.md").read_text(encoding="utf-8")
     prose = prose.replace("{table}", "\n".join(lines)).replace("{series}", series_table())
     return prose + f"\n`python benchmarks/sampling.py`, {made}.\n"
 
 
+def read() -> list[dict[str, str]]:
+    """Return what was measured, in the order of systems."""
+    path = DOCS / "sampling.csv"
+    if not path.exists():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        return [row for row in csv.DictReader(file) if set(row) == set(HEADING)]
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--repetitions", type=int, default=100)
     parser.add_argument("--only", default="")
+    parser.add_argument("--again", action="store_true", help="run also what was measured with this commit")
     parser.add_argument("--page", action="store_true", help="only write the page, of what was measured")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    heading = [
-        "system",
-        "coordinate",
-        "error",
-        "spread",
-        "landmarks",
-        "system_truth",
-        "points",
-        "blocks",
-        "runs",
-    ]
-    path, made = DOCS / "sampling.csv", provenance()  # while the tree is as it was committed
-    known = []
-    if path.exists():
-        with open(path, newline="", encoding="utf-8") as file:
-            rows = list(csv.reader(file))[1:]
-            known = [
-                row for row in rows if arguments.page or (arguments.only and arguments.only not in row[0])
-            ]
+    made, known = provenance(), read()  # while the tree is as it was committed
+    names = [system.name for system in systems()]
     for system in [] if arguments.page else systems():
-        if arguments.only in system.name:
-            known += judge(system, arguments.repetitions)
-            for row in known[-COORDINATES:]:
-                print(", ".join(row), flush=True)
-            with open(path, "w", newline="", encoding="utf-8") as file:
-                csv.writer(file).writerows([heading, *known])
+        own = [row for row in known if row["system"] == system.name]
+        is_current = any(
+            row["commit"] == commit() and row["runs"] == str(arguments.repetitions) for row in own
+        )
+        if arguments.only not in system.name or (is_current and not arguments.again):
+            continue
+        if "OpenMM" in system.name and find_spec("openmm") is None:
+            continue
+        rows = judge(system, arguments.repetitions)
+        for row in rows:
+            print(", ".join(row), flush=True)
+        known = [row for row in known if row["system"] != system.name]
+        known += [dict(zip(HEADING, row, strict=True)) for row in rows]
+        known.sort(key=lambda row: names.index(row["system"]))
+        with (DOCS / "sampling.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, HEADING)
+            writer.writeheader()
+            writer.writerows(known)
     (DOCS / "sampling.md").write_text(page(known, f"on {made}"), encoding="utf-8")
 
 

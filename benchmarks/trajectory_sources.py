@@ -31,17 +31,21 @@ class Trajectories:
     n_components: int = 2
 
     def draw(self, n_rows: int, n_fresh: int, memory: float, seed: int) -> tuple[Array, Array]:
-        """Return the rows of one walker in order, and fresh rows of the others."""
-        runs = _runs(self.name, n_rows, memory)
+        """Return the rows of one walker in order, and fresh rows of the others.
+
+        Every so many seeds, one for each walker, begin new runs.
+        """
+        runs = _runs(self.name, n_rows, memory, seed // N_WALKERS)
         others = np.delete(runs, seed % N_WALKERS, axis=0)
         every = max(1, others.shape[0] * n_rows // n_fresh)
         return runs[seed % N_WALKERS], others[:, :: max(1, every)].reshape(-1, runs.shape[2])[:n_fresh]
 
 
 @lru_cache(maxsize=4)
-def _runs(name: str, n_rows: int, memory: float) -> Array:
+def _runs(name: str, n_rows: int, memory: float, ensemble: int) -> Array:
     kind = next(kind for kind in KINDS if kind.name == name)
-    return kind.run(N_WALKERS, n_rows, memory, np.random.default_rng([len(name), int(10 * memory)]))
+    drawn = [len(name), int(10 * memory), *([ensemble] if ensemble else [])]
+    return kind.run(N_WALKERS, n_rows, memory, np.random.default_rng(drawn))
 
 
 # -- linear processes ---------------------------------------------------------------
@@ -152,6 +156,33 @@ def three_wells(n_walkers: int, n_rows: int, memory: float, rng: np.random.Gener
     return langevin(force, start, n_rows, max(1, round(300 / memory)), 0.01, 1.0, rng, 3000)
 
 
+def jumping_wells(n_walkers: int, n_rows: int, memory: float, rng: np.random.Generator) -> Array:
+    """Four separate wells with 45, 30, 20 and 5 % of the rows: jumps forget the well in ``memory`` rows."""
+    jumps = rng.random((n_walkers, n_rows)) < 1.0 / memory
+    jumps[:, 0] = True
+    last = np.maximum.accumulate(np.where(jumps, np.arange(n_rows), 0), axis=1)
+    drawn = rng.choice(4, (n_walkers, n_rows), p=[0.45, 0.3, 0.2, 0.05])
+    well = np.take_along_axis(drawn, last, axis=1)
+    centres = np.array([[0.0, 0.0, 0.0], [5.0, 0.0, 0.0], [0.0, 6.0, 0.0], [3.0, 3.0, 5.0]])
+    widths = np.array([1.0, 0.7, 1.2, 0.6])
+    shake = relaxing(n_walkers, n_rows, [max(1.0, memory / 10)] * 3, rng)
+    return centres[well] + widths[well][..., None] * shake
+
+
+def tilted_well(n_walkers: int, n_rows: int, memory: float, rng: np.random.Generator) -> Array:
+    """Two wells of unequal depth along one of five directions."""
+
+    def force(x: Array) -> Array:
+        slow = -8.0 * x[:, 0] * (x[:, 0] ** 2 - 1) - 0.5
+        return np.column_stack(
+            [slow, *(-stiff * x[:, place] for place, stiff in enumerate((6, 10, 14, 18), 1))]
+        )
+
+    start = np.zeros((n_walkers, 5))
+    start[:, 0] = rng.choice([-1.0, 1.0], n_walkers)
+    return langevin(force, start, n_rows, max(1, round(200 / memory)), 0.01, 1.0, rng, 3000)
+
+
 # -- windows of a series -----------------------------------------------------------------
 
 
@@ -213,4 +244,6 @@ KINDS = (
     Trajectories("Lorenz system", lorenz_states),
     Trajectories("Lorenz, windows of eight", lorenz_windows),
     Trajectories("damped oscillator, windows of six", oscillator_windows),
+    Trajectories("four unequal wells, jumps", jumping_wells, 3),
+    Trajectories("tilted double well, 5-D", tilted_well),
 )

@@ -78,6 +78,16 @@ def test_disjoint_subsets_and_any_number_of_points_give_one_bulk(make):
     assert max(found) < 1.2 * min(found)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_halves_of_a_dense_and_a_sparse_cloud_have_one_unit_of_local_scales(seed):
+    """Their median is that of the one or of the other, a thousand times apart."""
+    rng = np.random.default_rng(seed)
+    X = np.where(rng.random(4000) < 0.5, 0.1, 3.0)[:, None] * rng.normal(size=(4000, 3))
+    found = [choose("local", X[part::2]).epsilon for part in (0, 1)]
+    assert max(found) < 1.6 * min(found)
+    assert 0.1 * 0.1 < choose("local", X).epsilon < 0.5
+
+
 def test_a_weight_is_so_many_copies_to_the_bulk():
     X = np.random.default_rng(5).normal(size=(6000, 3))
     weights = np.where(X[:, 0] > 0, 4.0, 1.0)

@@ -109,6 +109,18 @@ def test_harmonics_are_no_coordinates(make, count, seed):
     assert not model.sampling_.follows[:count].any()
 
 
+def test_both_circles_of_a_torus_are_coordinates():
+    """The smaller one's are among eight modes of nearly the same eigenvalue, products and harmonics of the other's."""
+    rng = np.random.default_rng(0)
+    angles = rng.uniform(0, 2 * np.pi, (2, 4000))
+    sides = [
+        radius * wave(angle)
+        for radius, angle in zip((1.0, 0.6), angles, strict=True)
+        for wave in (np.cos, np.sin)
+    ]
+    assert LandmarkDiffusionMap().fit(np.column_stack(sides)).n_components_ == 4
+
+
 def likeness(points, model, axis, side):
     """Correlation of a coordinate with the first wave along a side of a rectangle."""
     wave = np.cos(np.pi * points[:, axis] / side)

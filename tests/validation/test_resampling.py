@@ -264,6 +264,19 @@ def test_six_states_of_other_populations_span_the_same():
     assert reproduced(matches)[2].max() < REPRODUCIBLE  # as harmonics, so many would be noise
 
 
+@pytest.mark.parametrize("new", [0, 3, 6])
+def test_a_mode_mixed_with_many_harmonics_is_a_group_with_them(new):
+    measure, fitted = orthonormal(p=7)
+    rng = np.random.default_rng(new)
+    vectors = turned(fitted, [np.linalg.qr(rng.normal(size=(7, 7)))[0] for _ in range(40)])
+    matches = matched(measure, fitted, vectors)
+    _, groups, group_cosine = reproduced(matches, is_harmonic=np.arange(7) != new)
+    assert groups.tolist() == [0] * 7
+    np.testing.assert_allclose(group_cosine, 1.0)
+    for others in (0, 7):  # as many new ones, or harmonics alone, are noise
+        assert reproduced(matches, is_harmonic=np.arange(7) < others)[2].max() < REPRODUCIBLE
+
+
 def test_the_cosine_of_a_group_is_that_of_principal_angles():
     measure, fitted = orthonormal(p=3)
     other = modes_of(np.roll(measure, 1), fitted + 0.2 * np.random.default_rng(6).normal(size=fitted.shape))

@@ -56,7 +56,11 @@ def choose_bandwidth(
     """Return ε by rule (docs/background/theory.md says what each looks at), or check the number given."""
     LANDMARK_FIT["epsilon"].check(rule)
     if rule in ("bulk", "local"):
-        return replace(_bulk(metric, points, weights, n_threads), rule=rule)
+        squares = _reached(metric, points, weights, n_threads)
+        _check_distinct(float(np.median(squares)) if len(squares) else 0.0, len(points))
+        # Own bandwidths make the unit of "local" arbitrary; a dense and a sparse half have no stable median.
+        typical = np.median(squares) if rule == "bulk" else np.exp(np.log(squares).mean())
+        return Bandwidth(float(typical), rule)
     if rule == "connected":
         return _connected(metric, points, n_threads)
     if rule == "coifman":
@@ -152,14 +156,14 @@ def _drawn(n_points: int, weights: NDArray[np.float64]) -> _Drawn:
     return _Drawn(np.random.default_rng(1).permutation(drawn), max(1.0, share * (count - 1)))
 
 
-def _bulk(metric: Metric, points: Points, weights: NDArray[np.float64], n_threads: int | None) -> Bandwidth:
-    n_points = len(points)
-    drawn = _drawn(n_points, weights)
+def _reached(
+    metric: Metric, points: Points, weights: NDArray[np.float64], n_threads: int | None
+) -> NDArray[np.float64]:
+    """Return d² from typical points within which 0.5 % of the others are, where they are no copies."""
+    drawn = _drawn(len(points), weights)
     n_rows = min(BULK_ROWS, len(drawn.indices))
     squares = rank_distances(metric, points.take(drawn.indices), n_rows, drawn.rank, n_threads)
-    squares = squares[np.isfinite(squares)]
-    _check_distinct(float(np.median(squares)) if len(squares) else 0.0, n_points)
-    return Bandwidth(float(np.median(squares)), "bulk")
+    return np.asarray(squares[np.isfinite(squares)])
 
 
 def local_bandwidths(

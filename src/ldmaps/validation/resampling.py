@@ -41,7 +41,8 @@ STEPS = 1
 TILE_VALUES = 200_000
 #: A group is reproducible when its cosine is at least this in all resamples but LOST of them.
 REPRODUCIBLE, LOST = 0.9, 0.05
-#: Most modes that are taken as a group, unless they tell states apart.
+#: Most modes that are taken as a group, unless they tell states apart. Harmonics do not count in that of another mode:
+#: in data of few dimensions there are many of about the same eigenvalue, which a resample mixes.
 LARGEST_GROUP = 4
 
 _Array = NDArray[np.float64]
@@ -293,10 +294,13 @@ def matched(measure: _Array, fitted: _Array, vectors: _Array) -> Matches:
     return Matches(places, correlations, products / lengths[:, None] / lengths[:, :, None])
 
 
-def reproduced(matches: Matches, n_separating: int = 0) -> tuple[_Array, NDArray[np.int32], _Array]:
+def reproduced(
+    matches: Matches, n_separating: int = 0, is_harmonic: NDArray[np.bool_] | None = None
+) -> tuple[_Array, NDArray[np.int32], _Array]:
     """Return 5 % quantiles of each mode's |correlation| with its match, the group it is in, and quantiles of that.
 
-    The first ``n_separating`` modes tell metastable states apart, which may be a group however many they are.
+    The first ``n_separating`` modes tell metastable states apart, which may be a group however many they are. So may
+    a mode that is no harmonic and others that are.
     """
     # A group is the smallest that is reproducible; a mode that is in none stands alone.
     taken = np.take_along_axis(
@@ -308,10 +312,12 @@ def reproduced(matches: Matches, n_separating: int = 0) -> tuple[_Array, NDArray
     strengths = strengths + strengths.T
     groups: list[tuple[int, ...]] = [(mode,) for mode in range(count)]
     found = {group: float(alone[group]) for group in groups}
+    counts = np.ones(count, dtype=np.intp) if is_harmonic is None else (~is_harmonic).astype(np.intp)
     for mode in range(count):
         group = next(group for group in groups if mode in group)
         largest = max(LARGEST_GROUP, n_separating if mode < n_separating else 0)
-        while found[group] < REPRODUCIBLE and len(group) < min(largest, count):
+        sizes = counts if counts[mode] else np.ones_like(counts)
+        while found[group] < REPRODUCIBLE and sizes[list(group)].sum() < largest and len(group) < count:
             others = [other for other in range(count) if other not in group]
             nearest = max(others, key=lambda other: strengths[list(group), other].sum())
             group = tuple(sorted({*group, *next(other for other in groups if nearest in other)}))

@@ -261,14 +261,14 @@ def judge_sampling(
     multiplicities = np.bincount(cells, weights, len(psi)).astype(np.float64)
     states = find_states(fitted.eigenvalues[1:], psi, multiplicities)
     matches = matched(fitted.measure, psi, vectors)
-    cosine, groups, group_cosine = reproduced(matches, states.count - 1)
+    r2, follows = find_harmonics(psi, multiplicities, states)
+    cosine, groups, group_cosine = reproduced(matches, states.count - 1, np.asarray(follows.any(axis=1)))
     lengths = np.sqrt(multiplicities @ psi**2)
     places = matches.places
     signs = np.sign(np.take_along_axis(matches.correlations, places[:, :, None], axis=2))[:, :, 0]
     own = np.take_along_axis(vectors, places[:, None], axis=2) * signs[:, None]
     landmark_errors = blocks.inflation * np.sqrt(np.mean((own - psi / lengths) ** 2, axis=0))
     errors = blocks.inflation * values[:, :count].std(axis=0, ddof=1)
-    r2, follows = find_harmonics(psi, multiplicities, states)
     reach = float(scipy.special.stdtrit(max(blocks.count - 1, 1), 0.5 * (1.0 + CONFIDENCE))) * errors
     lam = fitted.eigenvalues[1 : count + 1]
     steps, ours = _yardstick(fitted, cells, runs, longest, lag, order, count)
