@@ -60,6 +60,29 @@ def test_what_is_connected_smoothly_has_no_states(shape, seed):
     assert states_of(points, 0.1 * points.var(axis=0).sum()).count == 1
 
 
+def test_an_interval_cut_in_two_is_one_state():
+    """Its modes relax four times as fast as the one before, and more, but are constant nowhere."""
+    place, order = np.linspace(0.0, 1.0, 200), np.arange(1, 6)
+    found = find_states(np.exp(-0.001 * order**2), np.cos(np.pi * place[:, None] * order), np.ones(200))
+    assert found.count == 1
+
+
+@pytest.mark.parametrize(("faster", "count"), [(3.5, 1), (4.5, 2)])
+def test_states_relax_four_times_faster_within(faster, count):
+    rng = np.random.default_rng(6)
+    modes = np.column_stack([np.repeat([1.0, -1.0], 100), rng.normal(size=(200, 3))])
+    assert (
+        find_states(np.exp(-0.01 * np.array([1.0, faster, 30.0, 30.0])), modes, np.ones(200)).count == count
+    )
+
+
+def test_a_group_on_a_barrier_needs_twenty_points_and_one_apart_eleven():
+    rng = np.random.default_rng(7)
+    for eigenvalue, n_points, count in ((0.99, 15, 1), (0.99, 20, 2), (0.99999, 15, 2), (0.99999, 9, 1)):
+        modes = np.column_stack([np.arange(1000) < n_points, rng.normal(size=1000)]).astype(float)
+        assert find_states(np.array([eigenvalue, 0.5]), modes, np.ones(1000)).count == count
+
+
 def test_eigenvalues_of_one_are_states():
     """Groups without any transition, in a basis that is any rotation of what tells them apart."""
     rng = np.random.default_rng(1)

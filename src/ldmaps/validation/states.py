@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 
 #: Most states that are looked for.
 MOST_STATES = 10
-#: The walk relaxes at least so many times faster within states than between them. A sphere's harmonics have 3.
-FASTER_WITHIN = 3.0
+#: The walk relaxes at least so many times faster within states than between them. A sphere's harmonics have 3, and gaps
+#: between few points on a barrier up to 3.9.
+FASTER_WITHIN = 4.0
 #: Share of each mode's variance that is between states, at least. An interval cut in two has 0.81.
-BETWEEN_STATES = 0.9
+BETWEEN_STATES = 0.87
 #: A state has more points than this, or than this share of all, whichever is less; fewer are outliers.
-FEW_POINTS, FEW_SHARE = 10, 0.03
+FEW_POINTS, FEW_SHARE = 19, 0.03
+#: One that the walk hardly leaves, slower than this per step, may have fewer: more than this.
+APART, FEW_APART = 1e-4, 10
 #: Slower relaxation than this, per step, cannot be told from none.
 SLOWEST = 1e-7
 
@@ -56,16 +59,16 @@ def find_states(eigenvalues: _Array, modes: _Array, weights: _Array) -> States:
         labels = nearest_corners(separating)
         if (
             labels is not None
-            and _are_populated(labels, weights, n_separating + 1)
+            and _are_populated(labels, weights, n_separating + 1, is_apart=rates[n_separating - 1] < APART)
             and shares_between(separating, weights, labels).min() >= BETWEEN_STATES
         ):
             found = States(n_separating + 1, labels)
     return found
 
 
-def _are_populated(labels: NDArray[np.intp], weights: _Array, count: int) -> bool:
+def _are_populated(labels: NDArray[np.intp], weights: _Array, count: int, *, is_apart: bool) -> bool:
     """Say whether every state has more than a handful of points: a mode may also single out an outlier."""
-    few = min(FEW_POINTS, FEW_SHARE * weights.sum())
+    few = min(FEW_APART if is_apart else FEW_POINTS, FEW_SHARE * weights.sum())
     return bool((np.bincount(labels, weights, count) > few).all())
 
 
