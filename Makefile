@@ -115,7 +115,7 @@ numbers: $(INSTALLED) ## Measure the numbers that several pages say, and write t
 	$(BIN)/python -m tools.page_numbers
 
 .PHONY: evidence
-evidence: $(VENV)/.peers .venv-peers/.installed $(VENV)/.anomalies ## Measure every number of the pages with one commit's code (many hours; resumes): docs/evidence.json
+evidence: $(VENV)/.peers .venv-peers/.installed $(VENV)/.anomalies ## Measure the numbers of the pages with one commit's code (two hours; resumes): docs/evidence.json
 	$(BIN)/python -m benchmarks.evidence $(EVIDENCE_ARGS)
 
 .PHONY: test-slow

@@ -337,13 +337,20 @@ def page(rows: list[dict[str, Any]], tasks: dict[str, list[Task]]) -> str:
         for row in [found[name, "ldmaps"]]
         if row.get("normal", 0) >= ENOUGH
     ]
+    above = [
+        f"{name} ({row['alarms'] / row['normal']:.1%})"
+        for name in tasks
+        for row in [found[name, "ldmaps"]]
+        if row.get("normal", 0) >= ENOUGH and row["alarms"] > row["high"]
+    ]
+    above = ", ".join(above) or "none"
     return "\n".join(
         [
             "# Anomalies",
             "",
             INTRODUCTION.format(*(f"{size:,}" for size in (min(sizes), max(sizes)))),
             "",
-            f"`make bench-anomalies` on {provenance()}.",
+            f"`python benchmarks/anomalies.py` on {provenance()}.",
             "",
             f"Area under the ROC curve; ours is the best or within 0.01 of it on {near('auc')} of {len(tasks)} sets, and by average "
             f"precision ([all figures](anomalies.csv)) on {near('precision')}:",
@@ -354,9 +361,8 @@ def page(rows: list[dict[str, Any]], tasks: dict[str, list[Task]]) -> str:
             "",
             table(["detector", "one by one", "in batches", "kB"], costs),
             f"False alarms at a promised rate of {PROMISED:.0%}, and the range that holds 95 % of such counts if the promise is true "
-            "and points are independent, which overlapping windows are not. Above it: the ECG, whose test part is another stretch "
-            "of the series, and shuttle. Below it: maps whose landmarks are all training points. Missing sets have too few "
-            "points.",
+            f"and points are independent, which overlapping windows are not. Above it: {above}. In small sets, where all training points are "
+            f"landmarks, alarms are rarer than promised. Sets with fewer than {ENOUGH} ordinary points are not shown.",
             "",
             table(["set", "alarms", "expected", "rate"], promises),
         ]

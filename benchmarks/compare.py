@@ -194,7 +194,7 @@ def main() -> None:
     sizes = {"n_points": 1000, "stride": 500} if is_quick else {"n_points": 4000, "stride": 50}
     lines = [line for data in data_sets(**sizes) for line in lines_of(data, 1 if is_quick else ROUNDS)]
     page = ["# Side by side with other packages", ""]
-    page += [INTRODUCTION, f"`make bench`, or `python benchmarks/compare.py` alone, on {provenance()}.", ""]
+    page += [INTRODUCTION, f"`python benchmarks/compare.py` on {provenance()}.", ""]
     page += tables(lines)
     print("\n".join(page[2:]))
     if is_quick:

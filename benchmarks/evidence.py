@@ -1,9 +1,10 @@
-"""Measure every number of the pages with the code of one commit, one benchmark after another.
+"""Measure the numbers of the pages with the code of one commit, one benchmark after another.
 
     python -m benchmarks.evidence                 runs what was not yet measured with this code; resumes if interrupted
-    python -m benchmarks.evidence --list          says what was measured with which commit, and how long it took
+    python -m benchmarks.evidence --list          lists what was measured with which commit, and how long it took
     python -m benchmarks.evidence --only speed    runs the benchmarks whose name has this text
     python -m benchmarks.evidence --hours 2       begins no benchmark after so long
+    python -m benchmarks.evidence --full          all folds, sizes and seeds: most of a day
 
 What was measured is kept in ``docs/evidence.json``: a benchmark counts as done if neither the package nor the
 benchmarks have changed since its commit. Each benchmark writes its own page when it ends.
@@ -42,6 +43,8 @@ class Benchmark:
     commands: tuple[str, ...]
     #: what a first run adds to the last command, for benchmarks that resume by themselves
     afresh: str = ""
+    #: what ``--full`` runs instead: more folds, sizes or seeds
+    full: tuple[str, ...] = ()
 
 
 BENCHMARKS = (
@@ -55,13 +58,16 @@ BENCHMARKS = (
         "paper",
         "Does it reproduce the paper's results?",
         {"paper/README.md": "Table 1, Figures 2–5"},
-        ("-m reproduction --output docs/paper --cache build/paper-{commit}",),
+        ("-m reproduction --output docs/paper --cache build/paper-{commit} --folds 2",),
+        full=("-m reproduction --output docs/paper --cache build/paper-{commit}",),
     ),
     Benchmark(
         "accuracy",
         "How close are landmark maps to the exact one?",
         {"accuracy.md": "accuracy"},
-        ("benchmarks/distilling_ideas.py", "benchmarks/accuracy.py"),
+        ("benchmarks/accuracy.py --folds 2",),
+        "--again",
+        full=("benchmarks/distilling_ideas.py", "benchmarks/accuracy.py"),
     ),
     Benchmark(
         "errors",
@@ -69,6 +75,7 @@ BENCHMARKS = (
         {"error_estimates.md": "error estimates"},
         ("benchmarks/perturbation.py", "benchmarks/estimate_search.py"),
         "--again",
+        full=("benchmarks/perturbation.py", "benchmarks/estimate_search.py --seeds 2"),
     ),
     Benchmark("speed", "How fast is it?", {"benchmarks/speed.md": "speed"}, ("benchmarks/run.py",)),
     Benchmark(
@@ -107,12 +114,14 @@ BENCHMARKS = (
         {"benchmarks/scale.md": "scale"},
         ("benchmarks/scale.py",),
         "--again",
+        full=("benchmarks/scale.py --full",),
     ),
     Benchmark(
         "cluster",
         "How do fits on several processes scale?",
         {"benchmarks/cluster.md": "clusters"},
         ("benchmarks/cluster.py",),
+        full=("benchmarks/cluster.py --points 10000000 --frames 2000000 --turns 3",),
     ),
     Benchmark(
         "planning",
@@ -125,6 +134,7 @@ BENCHMARKS = (
         "Does any half of the data give the same ε?",
         {"benchmarks/bandwidth.md": "bandwidth"},
         ("benchmarks/bandwidth.py",),
+        full=("benchmarks/bandwidth.py --full",),
     ),
     Benchmark(
         "alarms",
@@ -194,7 +204,7 @@ BENCHMARKS = (
 
 @dataclass(frozen=True)
 class Measured:
-    """What is known of a benchmark's last run."""
+    """A benchmark's last run."""
 
     commit: str
     version: str
@@ -235,7 +245,7 @@ def releases_behind(measured: str, releases: Iterable[str]) -> int:
     return list(releases).index(measured)
 
 
-def run(benchmark: Benchmark, store: dict[str, Measured]) -> None:
+def run(benchmark: Benchmark, store: dict[str, Measured], *, full: bool = False) -> None:
     """Run the commands of a benchmark, and write down how long it took; one that was interrupted resumes."""
     before = store.get(benchmark.name)
     resumes = before is not None and not before.is_whole and before.commit == commit()
@@ -243,8 +253,9 @@ def run(benchmark: Benchmark, store: dict[str, Measured]) -> None:
     env = os.environ | {
         "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     }
-    for place, command in enumerate(benchmark.commands, start=1):
-        is_last = place == len(benchmark.commands)
+    commands = (full and benchmark.full) or benchmark.commands
+    for place, command in enumerate(commands, start=1):
+        is_last = place == len(commands)
         words = shlex.split(command.format(commit=commit()))
         if is_last and not resumes:
             words += shlex.split(benchmark.afresh)
@@ -262,7 +273,7 @@ def run(benchmark: Benchmark, store: dict[str, Measured]) -> None:
 
 
 def duration(seconds: float) -> str:
-    """Return a time as a page says it.
+    """Return a time as a page shows it.
 
     >>> duration(40), duration(754), duration(9000)
     ('40 s', '13 min', '2.5 h')
@@ -300,9 +311,10 @@ def table(store: Mapping[str, Measured], beside: Path) -> str:
 def main() -> None:
     """Run what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--list", action="store_true", help="run nothing, say what was measured")
+    parser.add_argument("--list", action="store_true", help="run nothing, list what was measured")
     parser.add_argument("--only", default="", help="benchmarks whose name has this text (all)")
     parser.add_argument("--hours", type=float, default=float("inf"), help="begin none after so long")
+    parser.add_argument("--full", action="store_true", help="all folds, sizes and seeds: most of a day")
     options = parser.parse_args()
     chosen = [benchmark for benchmark in BENCHMARKS if options.only in benchmark.name]
     if not chosen:
@@ -330,7 +342,7 @@ def main() -> None:
         elif time.monotonic() > end:
             print(f"evidence: {benchmark.name} is left for another run")
         else:
-            run(benchmark, store)
+            run(benchmark, store, full=options.full)
     subprocess.run([sys.executable, "-m", "tools.page_numbers", "--fill"], cwd=ROOT, check=True)
 
 

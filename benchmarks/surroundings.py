@@ -41,7 +41,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from written_trajectories import mdtraj_trajectory
 
 INTRODUCTION = """\
-What do start-up, text and single points cost? *Ratio* says how many times as fast as the other contestant we are, by the least times
+What do start-up, text and single points cost? *Ratio* is the time of the other contestant over ours, by the least times
 of turns in one run. Rates are rows, records or frames per second; [more rows, and notes](surroundings.csv)."""
 
 #: Rows that the CSV alone has.
@@ -453,9 +453,11 @@ def xtc(folder: Path) -> list[Row]:
 SUBJECTS = {one.__name__: one for one in (start_up, first_fit, text, tables, preparation, one_point, xtc)}
 
 if __name__ == "__main__":
-    table = stored("surroundings")
+    table = stored("surroundings") if sys.argv[1:] else []
     for subject in sys.argv[1:] or SUBJECTS:
         with tempfile.TemporaryDirectory() as name:
             table = with_rows(table, SUBJECTS[subject](Path(name)))
         title = "Overheads"
-        write_table("surroundings", title, "make bench", INTRODUCTION, table, hidden=HIDDEN)
+        write_table(
+            "surroundings", title, "python benchmarks/surroundings.py", INTRODUCTION, table, hidden=HIDDEN
+        )
