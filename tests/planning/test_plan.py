@@ -137,6 +137,39 @@ def test_processors_that_others_use_do_not_bend_the_law(monkeypatch, small):
     assert cost.steps[OUTSIDE] == pytest.approx(80.0)
 
 
+def test_stages_that_grow_with_n_take_no_noise_for_a_square(monkeypatch, small):
+    """The second of two short trials was disturbed: its resampling took three times as long for twice the points."""
+
+    def trial(model, points):
+        n = len(points)
+        seconds = {100: 0.1, 200: 0.3}.get(n, 0.3)
+        return planning._Trial(
+            n, {"resampling": (seconds, seconds, 1e8), "landmarks": (seconds,) * 2 + (1e8,)}, 20, (1e-6, 2e-6)
+        )
+
+    monkeypatch.setattr(planning, "_tried", trial)
+    monkeypatch.setattr(planning, "FEWEST", (100, 1))
+    monkeypatch.setattr(planning, "BUDGET", 1e9)
+    cost = ldmaps.plan(np.zeros((200, 3)), n=20_000, n_landmarks=20)
+    assert cost.tried == (100, 200)
+    assert 10 <= cost.steps["resampling"] <= 30
+    assert cost.steps["landmarks"] > 1000
+
+
+@pytest.mark.parametrize(
+    ("settings", "announced"), [({}, 400), ({"n_landmarks": 30}, 30), ({"tolerance": 1.0}, 7)]
+)
+def test_the_default_number_of_landmarks_is_announced(monkeypatch, small, settings, announced):
+    """A trial may leave some out; only a tolerance or a tree finds their number."""
+
+    def trial(model, points):
+        return planning._Trial(len(points), {OUTSIDE: (1.0, 1.0, 1e8)}, 7, (1e-6, 2e-6))
+
+    monkeypatch.setattr(planning, "_tried", trial)
+    assert ldmaps.plan(np.zeros((5000, 3)), n=20_000, **settings).n_landmarks == announced
+    assert ldmaps.plan(np.zeros((50, 3)), n=50, epsilon=1.0).n_landmarks == 50
+
+
 # -- as the whole fit would do it ---------------------------------------------------
 
 

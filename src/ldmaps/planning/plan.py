@@ -1,4 +1,4 @@
-"""What a fit will cost, before it begins: fits of n, 2n, 4n ... points say, each stage extrapolated by its law."""
+"""Predict what a fit will cost, from fits of n, 2n, 4n ... points: each stage is extrapolated by its law."""
 
 from __future__ import annotations
 
@@ -38,6 +38,8 @@ FEWEST_POINTS = 10
 PATIENCE = 3600.0
 #: Stages that see all points, also where a tolerance is searched with a sample of them.
 OF_ALL = (OUTSIDE, "embedding")
+#: Stages whose time grows with N. Between two short trials, noise would otherwise be taken for a square of N.
+LINEAR = (OUTSIDE, "resampling", "embedding")
 #: Points that are embedded to see how long one takes.
 EMBEDDED = 1000
 #: Units of times and of memory.
@@ -49,7 +51,7 @@ _BYTES = {"GB": 1e9, "MB": 1e6}
 class Plan:
     """Predicted cost of a landmark map."""
 
-    n_points: int  # N and M; M as the largest trial found it
+    n_points: int  # N and M; M as the largest trial found it, if the fit is to find it
     n_landmarks: int
     #: points of the fits that this was extrapolated from; N itself where that took seconds
     tried: tuple[int, ...]
@@ -245,7 +247,10 @@ def _planned(
         count = min(2 * count, most)
     # Noise in what a process holds, taken for a quadratic term, would be gigabytes; so there is one where one must be.
     has_matrix = (is_taught and size == searched) or metric.takes_distances or selector.is_automatic
-    return _extrapolated(trials[-3:], n, searched, before, held, 2 if has_matrix else 1)
+    plan = _extrapolated(trials[-3:], n, searched, before, held, 2 if has_matrix else 1)
+    is_found = selector.is_automatic or model.tolerance is not None
+    # With fewer points, more of the landmarks may be isolated and left out.
+    return plan if is_found else replace(plan, n_landmarks=min(m, n))
 
 
 def _tried(model: LandmarkDiffusionMap, points: NDArray[Any]) -> _Trial:
@@ -254,13 +259,12 @@ def _tried(model: LandmarkDiffusionMap, points: NDArray[Any]) -> _Trial:
     with warnings.catch_warnings(), StageMeter() as meter, reporting(meter):
         warnings.simplefilter("ignore", LdmapsWarning)  # what is wrong with some points may be right with all
         model.fit(points)
-    few = points[:EMBEDDED]
+    sample = points[:EMBEDDED]
     with reporting(Progress(show=False)), stage("embedding"):
-        batch = np.median(repeat(lambda: model.transform(few), repeat=3, number=1)) / len(few)
-        alone = np.median(repeat(lambda: model.transform(few[:1]), repeat=20, number=1))
-    # Those that lie apart and are left out are a matter of these points, not of all.
-    n_landmarks = model.n_landmarks or model.embedder_.n_landmarks
-    return _Trial(len(points), meter.costs, n_landmarks, (float(batch), float(alone)))
+        # The least of several times: what else runs on the machine only ever adds to them.
+        batch = min(repeat(lambda: model.transform(sample), repeat=9, number=1)) / len(sample)
+        alone = min(repeat(lambda: model.transform(sample[:1]), repeat=50, number=1))
+    return _Trial(len(points), meter.costs, model.embedder_.n_landmarks, (batch, alone))
 
 
 def _extrapolated(
@@ -273,7 +277,9 @@ def _extrapolated(
     clock, work, memory = np.moveaxis(np.array(measured), 2, 0)  # (stages, trials) each
     # Time on processors grows by the law whatever else they do; how much of it passes at once is a ratio.
     pace = np.median(np.divide(clock, work, out=np.ones_like(clock), where=work > 0), axis=1)
-    times = [law(sizes, row) for row in work]
+    times = [
+        law(sizes, row, degree=1 if name in LINEAR else 2) for name, row in zip(names, work, strict=True)
+    ]
     room = [law(sizes, np.maximum(row - before, 0.0), degree=degree) for row in memory]
 
     def costs_of(count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
