@@ -40,10 +40,9 @@ N_MANY = 40_000
 MANY = (("nystrom", 1000), ("nystrom", 4000), ("distilled", 100), ("distilled", 400))
 #: Which warning it was: a word of its text.
 WARNINGS = {
-    "lost": "half in common",
-    "unsettled": "settled",
-    "sample": "too few to tell",
-    "unseen": "carried by",
+    "lost": "less than half of",
+    "unsettled": "not converged",
+    "sample": "reference points are too few",
 }
 
 Draw = Callable[[int], tuple[np.ndarray, np.ndarray]]

@@ -37,11 +37,11 @@ def test_a_scan_is_single_fits_with_the_same_landmarks(model, from_file, tmp_pat
         ).fit(ROLL)
         np.testing.assert_allclose(scan.eigenvalues[place, :5], naive.eigenvalues_, atol=1e-9)
         assert scan.n_components[place] == spectral_gap(scan.eigenvalues[place])
-        assert scan.carried[place] == pytest.approx(naive.diagnosis_.participation[0], rel=1e-6)
+        assert scan.participation[place] == pytest.approx(naive.diagnosis_.participation[0], rel=1e-6)
         spans = lengths * naive.landmark_embedding_[:, :2], lengths * model.landmark_embedding_
-        assert scan.likeness[place] == pytest.approx(np.cos(subspace_angles(*spans)[0]), abs=1e-6)
-    assert scan.likeness[scan.own] == pytest.approx(1.0)
-    assert scan.likeness[-1] < 0.97
+        assert scan.similarity[place] == pytest.approx(np.cos(subspace_angles(*spans)[0]), abs=1e-6)
+    assert scan.similarity[scan.own] == pytest.approx(1.0)
+    assert scan.similarity[-1] < 0.97
 
 
 def test_landmarks_that_fall_apart_have_no_map(model):

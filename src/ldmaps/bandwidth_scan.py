@@ -26,40 +26,42 @@ FEWEST_LANDMARKS = 30
 
 @dataclass(frozen=True)
 class BandwidthScan:
-    """Landmark maps at several ε, the map's own among them; NaN and 0 where the landmarks fall apart."""
+    """Landmark maps at several ε, the map's own among them; NaN and 0 if the landmarks are disconnected there."""
 
     epsilons: NDArray[np.float64]  # (n,)
     eigenvalues: NDArray[np.float64]  # (n, p): λ, largest first
     n_components: NDArray[np.intp]  # (n,): coordinates before the largest drop of the spectrum
-    carried: NDArray[np.float64]  # (n,): how many points carry ψ₂ (participation ratio)
+    participation: NDArray[np.float64]  # (n,): how many points support ψ₂ (participation ratio)
     #: (n,): smallest cosine between the span of the first k coordinates and that of the map's own ε
-    likeness: NDArray[np.float64]
+    similarity: NDArray[np.float64]
     own: int  # which ε is the map's
 
     def facts(self) -> list[dict[str, Any]]:
         """Return the same for JSON."""
-        columns = (self.epsilons, self.eigenvalues, self.n_components, self.carried, self.likeness)
+        columns = (self.epsilons, self.eigenvalues, self.n_components, self.participation, self.similarity)
         return [
             {
                 "epsilon": float(epsilon),
                 "eigenvalues": values.tolist() if k else None,
                 "n_components": int(k),
-                "carried": float(carried) if k else None,
-                "likeness": float(likeness) if np.isfinite(likeness) else None,
+                "participation": float(participation) if k else None,
+                "similarity": float(similarity) if np.isfinite(similarity) else None,
             }
-            for epsilon, values, k, carried, likeness in zip(*columns, strict=True)
+            for epsilon, values, k, participation, similarity in zip(*columns, strict=True)
         ]
 
     def lines(self) -> list[str]:
         """Return a table to print, one line per ε."""
         shown = range(min(4, self.eigenvalues.shape[1]))
         names = [f"lambda{mode + 2}" for mode in shown]
-        lines = [f"{'epsilon':>12}" + "".join(f"{name:>9}" for name in names) + "   k  carry psi2  likeness"]
+        lines = [
+            f"{'epsilon':>12}" + "".join(f"{name:>9}" for name in names) + "   k  support psi2  similarity"
+        ]
         for place, (epsilon, values) in enumerate(zip(self.epsilons, self.eigenvalues, strict=True)):
             text, k = "  landmarks are disconnected", self.n_components[place]
             if k:
                 text = "".join(f"{values[mode]:9.4f}" for mode in shown)
-                text += f"{k:4d}{self.carried[place]:12.0f}{self.likeness[place]:10.3f}"
+                text += f"{k:4d}{self.participation[place]:14.0f}{self.similarity[place]:12.3f}"
             lines.append(f"{epsilon:12.5g}{text}" + "  <- this map" * (place == self.own))
         return lines
 
@@ -74,7 +76,7 @@ def scan_bandwidth(model: Any) -> BandwidthScan:
     own = int(np.flatnonzero(FACTORS == 1.0)[0])
     ours = maps[own]
     values = np.full((len(maps), n_modes), np.nan)
-    k, (carried, likeness) = np.zeros(len(maps), dtype=np.intp), np.full((2, len(maps)), np.nan)
+    k, (participation, similarity) = np.zeros(len(maps), dtype=np.intp), np.full((2, len(maps)), np.nan)
     total = round(float(walk.weights.sum()))
     lengths = np.sqrt(walk.weights)[:, None]
     for place, found in enumerate(maps):
@@ -82,11 +84,11 @@ def scan_bandwidth(model: Any) -> BandwidthScan:
             continue
         values[place], vectors = found
         k[place] = spectral_gap(values[place])
-        carried[place] = participation_ratios(vectors[:, :1], walk.weights, total)[0]
+        participation[place] = participation_ratios(vectors[:, :1], walk.weights, total)[0]
         if ours is not None:
             spans = (lengths * vectors[:, :count], lengths * ours[1][:, :count])
-            likeness[place] = np.cos(scipy.linalg.subspace_angles(*spans)[0])
-    return BandwidthScan(epsilons, values, k, carried, likeness, own)
+            similarity[place] = np.cos(scipy.linalg.subspace_angles(*spans)[0])
+    return BandwidthScan(epsilons, values, k, participation, similarity, own)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ def model():
 def test_a_report_has_a_table_error_bars_and_a_colour_of_uncertainty(model):
     contents = gather(model)
     page = cards(contents)
-    assert "How sure the coordinates are" in page
+    assert "Error bars of the coordinates" in page
     assert "reproducible" in page
     assert "with 95 % confidence" in page
     assert f"over {min(model.sampling_.n_blocks, 100)} blocks" in page

@@ -221,7 +221,7 @@ def test_fit_embed_and_stream_agree(tmp_path, monkeypatch, capsys):
         main(["fit", "rows.csv", "--window", "auto", "-m", "30", "--n-components", "2", "-o", "map.ldm"]) == 0
     )
     said = capsys.readouterr().err
-    assert "windows: 12 rows of 3 columns, step 1; a step in time above 90 begins a new one" in said
+    assert "windows: 12 rows of 3 columns, step 1; windows are not built across gaps longer than 90" in said
     assert "constant columns ignored: site" in said
     for command in ("embed map.ldm rows.csv -o a.csv -q", "stream map.ldm rows.csv -o b.csv -q"):
         assert main(command.split()) == 0
@@ -234,14 +234,17 @@ def test_fit_embed_and_stream_agree(tmp_path, monkeypatch, capsys):
     np.testing.assert_array_equal(pd.read_csv("c.csv")["frame"], np.arange(11, N, 5))
     capsys.readouterr()
     assert main(["info", "map.ldm"]) == 0
-    assert "12 rows of 3 columns, step 1; a step in time above 90 begins a new one" in capsys.readouterr().out
+    assert (
+        "12 rows of 3 columns, step 1; windows are not built across gaps longer than 90"
+        in capsys.readouterr().out
+    )
 
 
 @pytest.mark.parametrize(
     ("command", "words"),
     [
         ("fit rows.csv --window 1 -o x.ldm", "whole number of at least 2"),
-        ("fit rows.csv --window 500 -o x.ldm", "400 rows, but nowhere 500 in a row without a gap"),
+        ("fit rows.csv --window 500 -o x.ldm", "400 rows, but no 500 consecutive ones without a gap"),
         (
             "fit rows.csv --window 4 -s 2 -o x.ldm",
             "--stride 2 cannot be combined with windows, which are cut from consecutive rows; use --step 2",

@@ -37,7 +37,7 @@ def test_r2_is_that_of_frames_that_are_held_out(model, roll):
 
 def test_an_observable_that_the_map_does_not_carry_is_refused_by_its_number(model, roll):
     noise = np.random.default_rng(0).normal(size=len(roll))
-    with pytest.raises(InvalidInputError, match=r"does not carry noise: it explains R² = -?0\.0"):
+    with pytest.raises(InvalidInputError, match=r"does not determine noise: it explains R² = -?0\.0"):
         model.function(roll, noise, name="noise")
     assert model.function(roll, noise, name="noise", least_r2=-1.0).r2_ < 0.1
 

@@ -271,7 +271,7 @@ def test_what_cannot_be_chosen_is_explained(tmp_path):
             r"dihedrals must be a list of 4 atom indices each, got int64 .*\(1, 3\)",
         ),
         ({"distances": [[0, 6]]}, "distances name atom 6, but frames have 6 atoms"),
-        ({"angles": [[0, 1, 0]]}, r"angle 0, \[0, 1, 0\], names an atom twice"),
+        ({"angles": [[0, 1, 0]]}, r"angle 0, \[0, 1, 0\], contains the same atom twice"),
         ({"distances": [[0, 1]], "scales": [0.0]}, "scales must be 1 positive numbers"),
         ({"distances": [[0, 1]], "names": ["a", "b"]}, "names must be 1, one per feature, got 2"),
     ],

@@ -10,7 +10,7 @@ from ldmaps.cli.session import opened_map, printable, say, write_json
 SHOWN = ""
 EPILOG = """\
 population: share of the points, by membership. core: share of those whose
-membership is at least that of --enter. A transition is counted when the core of
+membership is at least --enter. A transition is counted when the core of
 another basin is entered; dwell is the mean time until then, with its error.
 
 examples:
@@ -18,7 +18,7 @@ examples:
   ldmaps basins map.ldm --n-basins 3 -o basins.json
                                     for --regions of ldmaps stream and frames
   ldmaps basins map.ldm --data psi.csv
-                                    of other frames, rows of ldmaps embed
+                                    other frames, as ldmaps embed wrote them
 """
 
 

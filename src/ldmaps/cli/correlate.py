@@ -11,11 +11,11 @@ from ldmaps.errors import InvalidInputError
 
 SHOWN = "output data reference top force"
 EPILOG = """\
-Of a trajectory: rg (radius of gyration, by masses where the topology has them),
+For trajectories: rg (radius of gyration, by masses if the topology has them),
 end_to_end (first to last CA, or else first to last atom of the map's selection)
 and rmsd (to --reference, or else to the first frame), in nm. Correlations are
-Spearman's, from -1 to 1; of angles (columns from -180 to 180 or -pi to pi) the
-circular rank correlation, from 0 to 1.
+Spearman's, from -1 to 1; for angles (columns from -180 to 180 or -pi to pi) they
+are circular rank correlations, from 0 to 1.
 
 examples:
   ldmaps correlate map.ldm run.xtc -t top.pdb
@@ -29,7 +29,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     table = """
         model MODEL       file that ldmaps fit wrote
-        inputs INPUT*     trajectories to place on the map and measure
+        inputs INPUT*     trajectories to project onto the map and measure
         --reference FILE  structure that rmsd is measured to (the first frame)
         --data TABLE      table instead of INPUT: rows of ldmaps embed, or columns
         -o --output FILE  .csv of the measured frames, for ldmaps report --data

@@ -272,7 +272,7 @@ def _region(arguments: argparse.Namespace, model: Any) -> Region:
         return _between(model, arguments.committor)
     if arguments.region is not None and arguments.regions is None:
         raise InvalidInputError(
-            f"--region {arguments.region} is of a regions file; name it with --regions FILE"
+            f"--region {arguments.region} is looked up in a regions file; name that with --regions FILE"
         )
     regions = _regions(arguments, model)
     wanted = arguments.region if arguments.region is not None else arguments.basin

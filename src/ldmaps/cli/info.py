@@ -23,7 +23,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     table = """
         model MODEL  file that ldmaps fit or model.save wrote
         --scan       also solve the map of the landmarks at other bandwidths, and print eigenvalues, number of
-                     coordinates and likeness to this map
+                     coordinates and similarity to this map
     """
     options.add(parser, table)
     options.add_common(parser, "quiet force threads seed")

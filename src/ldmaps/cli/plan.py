@@ -19,17 +19,17 @@ SAMPLE_POINTS, SAMPLE_BYTES, PER_LANDMARK = 100_000, 1 << 28, 16
 
 SHOWN = "top select columns stride metric epsilon n_components tolerance n_landmarks json"
 EPILOG = """\
-Fits of some of the points, about ten seconds, say what a fit of all takes: time
-and peak memory stage by stage, and the time per new point, within a factor of
-two. Inputs and options are those of fit.
+Predict the time and peak memory of each stage of a fit, and the time per new
+point, from fits of some of the points. This takes about ten seconds and is right
+to a factor of two. Inputs and options are those of fit.
 
 examples:
   ldmaps plan traj.xtc -t top.pdb --select "not element H" --tolerance 1
   ldmaps plan 200000 22 --metric rmsd --epsilon coifman
 
-Memory is that of the whole process. Where a fit would take hours, or more
-memory than this machine has left, a stride is named that does not. Fewer atoms
-(--select) make every distance cheaper.
+Memory is that of the whole process. If the fit would take hours, or more memory
+than this machine has left, plan proposes a stride with which it does not. Fewer
+atoms (--select) make every distance cheaper.
 """
 
 

@@ -23,7 +23,7 @@ from ldmaps.text_rows import csv_table
 FILES = {
     "traj.xtc": "the first 80 % of 20 ns of alanine dipeptide",
     "top.pdb": "names of its atoms",
-    "new.xtc": "the rest, to place on the map",
+    "new.xtc": "the rest, to project onto the map",
     "angles.csv": "dihedral angles of traj.xtc, a row per frame",
     "sensors.csv": "a table of three sensors, 3,000 rows on a rolled-up sheet",
     "pump.csv": "a pump's four sensors, every minute for three weeks",

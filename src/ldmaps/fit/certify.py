@@ -349,7 +349,7 @@ def _refused(
     reason = ""
     if math.isinf(bound):
         reason = (
-            "consecutive points have errors so much alike that all are worth fewer than "
+            "the errors of consecutive points are so strongly correlated that all held-out points are worth fewer than "
             f"{MIN_CERTIFYING} independent ones, too few for a bound"
         )
     elif n_carrying < FEW_CARRYING:

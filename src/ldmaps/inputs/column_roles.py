@@ -101,7 +101,7 @@ def moment(cell: str) -> float:
 def finite_time(time: float) -> float:
     """Return a time, NaN where it is unknown; raise where it is infinite, as 1e400 is read."""
     if math.isinf(time):
-        raise ValueError(f"{time} is no time")
+        raise ValueError(f"{time} is neither a time nor a date")
     return time
 
 

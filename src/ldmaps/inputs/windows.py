@@ -63,7 +63,7 @@ class Windows:
             raise InvalidInputError(f"gap must be a time above 0, got {self.gap!r}")
 
     def __str__(self) -> str:
-        gap = "" if self.gap is None else f"; a step in time above {self.gap:g} begins a new one"
+        gap = "" if self.gap is None else f"; windows are not built across gaps longer than {self.gap:g}"
         return f"{self.length} rows of {self.width} column{'s' * (self.width != 1)}, step {self.step}{gap}"
 
     @classmethod
@@ -222,7 +222,9 @@ class WindowedSource(PointSource):
         points, ends = Cutter(self.windows).cut(rows.frames, rows.numbers, rows.times)
         if not len(ends):
             length = self.windows.length
-            fault = f"{self.describe()} has {len(rows):,} rows, but nowhere {length} in a row without a gap"
+            fault = (
+                f"{self.describe()} has {len(rows):,} rows, but no {length} consecutive ones without a gap"
+            )
             raise InvalidInputError(f"{fault}; choose shorter windows with ", Named("window"))
         return self._weighed(replace(rows.take(ends), frames=points))
 

@@ -24,7 +24,7 @@ from ldmaps.maps.function_map import FunctionMap
 RIDGES = (1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 #: Blocks of consecutive frames, which take turns in so many folds.
 N_BLOCKS, N_FOLDS = 40, 5
-#: Least R² on held-out blocks: below it the map does not carry the observable.
+#: Least R² on held-out blocks: below it the map does not determine the observable.
 LEAST_R2 = 0.3
 #: Fewest frames.
 FEWEST_FRAMES = 100
@@ -85,7 +85,8 @@ def function(
     name : str
         What the coordinate is called.
     least_r2 : float
-        R² on held-out blocks of frames below which an error is raised: the map does not carry the observable then.
+        R² on held-out blocks of frames below which an error is raised, because the map does not determine the
+        observable.
     sample_weight : array-like of shape (n,), optional
         How much each frame counts.
 
@@ -113,7 +114,7 @@ def function(
     ridge, r2 = _choose(folds)
     if r2 < least_r2:
         raise InvalidInputError(
-            f"the map does not carry {name}: it explains R² = {r2:.2f} of its variance on held-out frames, and "
+            f"the map does not determine {name}: it explains R² = {r2:.2f} of its variance on held-out frames, and "
             f"{least_r2:g} is needed. Fit a map whose metric or coordinates depend on it, or lower least_r2"
         )
     every = _sum(list(folds.values()))

@@ -81,7 +81,7 @@ class TimeSeries:
         if isinstance(self._points, PointSource):
             if runs is not None:
                 raise InvalidInputError(
-                    "runs is for arrays; of files, each is a run of its own: leave runs out"
+                    "runs is used with arrays only; each file is a run of its own: leave runs out"
                 )
             self.item = self._points.item
             self.interval = _interval(self._points) if in_time else None
@@ -183,7 +183,7 @@ def _checked_weights(sample_weight: ArrayLike | None) -> NDArray[np.float64] | N
             "sample_weight must be one finite number of 0 or more per row; remove or repair others"
         )
     if len(weights) and not weights.any():
-        raise InvalidInputError("all weights are 0, so no row counts; give some above 0")
+        raise InvalidInputError("all weights are 0, so no row is used; some must be above 0")
     return weights
 
 

@@ -57,8 +57,9 @@ def walk_committor(model: DiffusionEstimator, X: Any, source: Any, target: Any, 
     }
     lines = [
         f"committor {name} from source ({100 * shares[0]:.3g} % of the map) to target ({100 * shares[1]:.3g} %)",
-        "of the walk over the landmarks alone (alpha = 1/2), without times: right only if all directions of the metric "
-        "diffuse alike; no error and no rate is known",
+        "of the walk over the landmarks alone (alpha = 1/2), without times: correct only if diffusion is equally fast "
+        "in "
+        "all directions of the metric; neither its error nor a rate is known",
     ]
     return FunctionMap.learned(
         model, coefficients[:, None], FunctionRecord.of("committor", [name], facts, lines)

@@ -58,7 +58,8 @@ def check_landmarks(embedder: Embedder) -> None:
         )
     if not can_be_rows(embedder.landmarks):
         raise InvalidInputError(
-            "the map knows no distances between its landmarks (precomputed distances, read from a file); fit it again"
+            "the distances between the landmarks are not known (a map of precomputed distances, loaded from a file); "
+            "fit the map again"
         )
 
 

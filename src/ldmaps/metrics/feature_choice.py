@@ -287,5 +287,7 @@ def checked_atoms(kind: str, atoms: NDArray[Any], n_atoms: int) -> NDArray[np.in
         )
     twice = np.flatnonzero((np.diff(np.sort(atoms, axis=1), axis=1) == 0).any(axis=1))
     if len(twice):
-        raise InvalidInputError(f"{kind} {twice[0]}, {atoms[twice[0]].tolist()}, names an atom twice")
+        raise InvalidInputError(
+            f"{kind} {twice[0]}, {atoms[twice[0]].tolist()}, contains the same atom twice"
+        )
     return np.ascontiguousarray(atoms, np.intp)

@@ -255,27 +255,27 @@ def _halves(judged: JudgedMap, reference: Reference) -> list[Reference]:
 def _warn(result: ErrorEstimate, whole: _StandIn) -> None:
     reasons = []
     if len(whole.lost):
-        shown = ", ".join(str(index + 1) for index in whole.lost)
+        shown = ", ".join(f"psi{index + 2}" for index in whole.lost)
         reasons.append(
-            f"coordinate {shown} has less than half in common with any of the exact map's, "
-            "so its errors are as large as itself"
+            f"less than half of {shown} overlaps with any coordinate of the exact map, "
+            "so errors are as large as the coordinates themselves"
         )
     if whole.last_change > SETTLED:
         reasons.append(
-            f"its last step changed it by {whole.last_change:.0%} of what it is, so that it has not settled and "
-            "gives an order of magnitude; more landmarks have more modes to tell by"
+            f"its last step changed it by {whole.last_change:.0%}, so it has not converged and gives an order of "
+            "magnitude only; fit more landmarks"
         )
     far = int((~result.inside).sum())
     if far:
         reasons.append(
-            f"{far} of {len(result.inside)} points are farther than sqrt(epsilon) from all known "
-            "points, where the exact map extrapolates too"
+            f"{far} of {len(result.inside)} points are farther than sqrt(epsilon) from all training "
+            "points, where the exact map extrapolates as well"
         )
     noise, size = (float(np.sqrt(np.mean(values**2))) for values in (result.sampling, result.sigma))
     if noise > MOST_NOISE * size:
         reasons.append(
-            f"the {result.n_reference} reference points are too few to tell: their own sampling error is "
-            f"{noise / size:.0%} of the estimate, which gives an order of magnitude at best; pass more of "
+            f"the {result.n_reference} reference points are too few: their own sampling error is "
+            f"{noise / size:.0%} of the estimate, which is an order of magnitude at best; pass more of "
             "the training points as reference="
         )
     if reasons:

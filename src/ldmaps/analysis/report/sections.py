@@ -173,7 +173,8 @@ def cards(contents: Contents) -> str:
         rows = [["", *names]]
         rows += [[name, *(f"{value:.2f}" for value in row)] for name, row in contents.follows.items()]
         text = (
-            "Spearman's rank correlation, from −1 to 1; of angles the circular one, from 0 to 1. ldmaps correlate adds "
+            "Spearman's rank correlation, from −1 to 1; for angles the circular one, from 0 to 1. ldmaps correlate "
+            "adds "
             "radius of gyration, end-to-end distance and RMSD."
         )
         found.append(_card("What the coordinates follow", _table(rows), text, wide=k > MAX_NARROW))
@@ -203,8 +204,8 @@ def _function_cards(model: Any) -> list[str]:
     found = [_card(heading.get(record.kind, "Observable"), lines, wide=True)]
     if record.kind == "slow modes":
         text = (
-            "Implied time scales with 95 % intervals. They should not depend on the lag; below the dashed line, where "
-            "they are shorter than the lag, nothing is known of them."
+            "Implied time scales with 95 % intervals. They should not depend on the lag; below the dashed line "
+            "they are shorter than the lag and cannot be determined."
         )
         found.append(_card("Time scales", charts.timescales_chart(record.facts, record.names), text))
     return found
@@ -216,14 +217,15 @@ def _sampling_card(model: Any, sampling: Any) -> str:
     replicas = replica_rows(sampling, k, files)
     body = _table(coordinate_rows(sampling, k), turns=True) + (_table(replicas) if replicas else "")
     caption = [
-        f"Blocks of the points were drawn again {sampling.n_resamples} times. In brackets: correlation of the "
+        f"Standard errors are from {sampling.n_resamples} resamples of blocks of points. In brackets: correlation of "
+        f"the "
         "coordinate with that of a resample (5 % quantile)",
-        "below, by how many standard errors each file's means are off those of the others"
+        "the lower table: difference of each file's mean from that of the others, in standard errors"
         if replicas
         else "",
         *sampling_notes(sampling, k, files),
     ]
-    return _card("How sure the coordinates are", body, f"{'; '.join(filter(None, caption))}.", wide=True)
+    return _card("Error bars of the coordinates", body, f"{'; '.join(filter(None, caption))}.", wide=True)
 
 
 def _basin_card(basins: BasinTable) -> str:
@@ -262,23 +264,23 @@ def _bandwidth_card(model: Any) -> str:
         "bulk": "√ε reaches 0.5 % of the points from a typical one.",
         "local": "Each point has its own bandwidth, the squared distance to 0.5 % of the points; ε is the median.",
         "connected": "The smallest ε at which every point can be reached from every other in hops of at most √ε.",
-        "given": "Given as a number when the map was fitted.",
+        "given": "ε was given as a number when the map was fitted.",
     }.get(bandwidth.rule, f"Rule: {bandwidth.rule}.")
     root = _with_unit(model, float(np.sqrt(bandwidth.epsilon)), 3, power="")
     value = _with_unit(model, bandwidth.epsilon, 4)
     body = (
         f"<div class='figures'><div><b>{escape(value)}</b><span>ε</span></div>"
-        f"<div><b>{escape(root)}</b><span>√ε, the reach of a hop</span></div></div>"
+        f"<div><b>{escape(root)}</b><span>√ε, the distance of a typical step</span></div></div>"
     )
     try:
         scan = scan_bandwidth(model)
     except InvalidInputError:  # a few landmarks, or distances that no file holds
         return _card("Bandwidth", body, words)
-    alike = scan.epsilons[(scan.likeness > ALIKE) & (scan.n_components > 0)]
+    alike = scan.epsilons[(scan.similarity > ALIKE) & (scan.n_components > 0)]
     if len(alike):
         low, high = (format_number(float(one), 3) for one in (alike.min(), alike.max()))
         words += (
-            f" The curves are λ₂ to λ₅ of the landmarks at other ε; from {low} to {high} the map is much the same "
+            f" The curves are λ₂ to λ₅ of the landmarks at other ε; from {low} to {high} the map hardly changes "
             f"(cosine above {ALIKE:g})."
         )
     return _card("Bandwidth", body + charts.scan_chart(scan, axis), words)

@@ -346,7 +346,7 @@ class JsonParser(LineParser):
             return point, None
         try:
             if isinstance(own_time, bool):
-                raise TypeError("true and false are no times")
+                raise TypeError("true and false are not times")
             return point, moment(own_time) if isinstance(own_time, str) else finite_time(float(own_time))
         except TROUBLE as error:
             raise UnreadableError(
