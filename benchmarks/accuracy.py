@@ -419,7 +419,7 @@ def _time(part: Fold, embedder: Embedder, rounds: int = 9) -> dict[str, float]:
                 _clock(lambda each=each: [each.embed_one(x) for x in few], 3)
                 for each in (part.full, embedder)
             ]
-            as_they_come = _clock(lambda: embedder.place(batch, 1), repeats) / len(batch)
+            as_they_come = _clock(lambda: embedder.project(batch, 1), repeats) / len(batch)
             # Of the full map only the preparation beside what was measured already: it takes seconds.
             whole = (prepare + full) / as_they_come
             rows.append((1e6 * prepare, 1e6 * full, 1e6 * ours, full / ours, whole, alone[0] / alone[1]))

@@ -168,7 +168,7 @@ class Progress:
         self._keep_lines = (
             show is True
         )  # at level INFO of the log, where there is no screen; others are at DEBUG
-        self._told = time.monotonic()
+        self._reported = time.monotonic()
         self._named = set[str]()  # stages that have a line
 
     @property
@@ -201,7 +201,7 @@ class Progress:
             if self._screen is not None:
                 self._screen.end(stage.summary() if keep else "")
         if keep and self._screen is None:
-            self._told = time.monotonic()
+            self._reported = time.monotonic()
             with _shown():
                 _log.info("%s", stage.summary())
         else:
@@ -209,9 +209,9 @@ class Progress:
 
     def _tell(self, stage: Stage) -> None:
         """Log how far a long stage is, so that nobody who reads a file thinks that nothing happens."""
-        if time.monotonic() - self._told < TELL_AFTER:
+        if time.monotonic() - self._reported < TELL_AFTER:
             return
-        self._told = time.monotonic()
+        self._reported = time.monotonic()
         whole = _under_way[0] if _under_way else stage
         part = f" ({stage.name})" if stage is not whole else ""
         with _shown():

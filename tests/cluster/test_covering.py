@@ -15,7 +15,7 @@ from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError
 from ldmaps.fit import recipe
-from ldmaps.landmarks import FarthestPoint, LandmarkSelector, PrunedSpanningTree, elsewhere
+from ldmaps.landmarks import FarthestPoint, LandmarkSelector, PrunedSpanningTree, blocks
 from ldmaps.landmarks.base import assign
 from ldmaps.metrics import RMSD, Euclidean
 
@@ -25,8 +25,8 @@ ROLL = swiss_roll(3000).points
 @pytest.fixture(autouse=True)
 def few_points_are_many(monkeypatch):
     monkeypatch.setattr(recipe, "GATHERED", 100)
-    monkeypatch.setattr(elsewhere, "SAMPLE", 300)
-    monkeypatch.setattr(elsewhere, "BROUGHT", 40)
+    monkeypatch.setattr(blocks, "SAMPLE", 300)
+    monkeypatch.setattr(blocks, "BROUGHT", 40)
 
 
 def walk_over(points, chunk, epsilon=4.0, weights=None, metric=None):
@@ -47,8 +47,8 @@ def radius(points, landmarks):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_farthest_points_are_within_the_promised_factor_of_the_best(monkeypatch, seed):
-    monkeypatch.setattr(elsewhere, "SAMPLE", 6)
-    monkeypatch.setattr(elsewhere, "BROUGHT", 3)
+    monkeypatch.setattr(blocks, "SAMPLE", 6)
+    monkeypatch.setattr(blocks, "BROUGHT", 3)
     rng = np.random.default_rng(seed)
     points = rng.standard_cauchy(size=(40, 2))
     best = min(radius(points, list(pair)) for pair in combinations(range(40), 2))
@@ -93,7 +93,7 @@ def test_landmarks_of_a_pruned_tree_hang_together():
 
 def test_points_that_stand_alone_are_covered(monkeypatch):
     points = np.concatenate([ROLL[:500], 1000.0 * np.arange(1, 60)[:, None] * np.ones(3)])
-    monkeypatch.setattr(elsewhere, "SAMPLE", 200)
+    monkeypatch.setattr(blocks, "SAMPLE", 200)
     landmarks = selected(PrunedSpanningTree(), points, 90, epsilon=9.0)
     assert set(range(500, 559)) <= set(landmarks)
     assert radius(points, landmarks) <= 3.0
@@ -145,14 +145,14 @@ def test_frames_are_covered_too():
 
 
 def test_an_epsilon_that_is_too_small_is_explained(monkeypatch):
-    monkeypatch.setattr(elsewhere, "PASSES", 2)
+    monkeypatch.setattr(blocks, "PASSES", 2)
     with pytest.raises(InvalidInputError, match=r"farther than sqrt\(epsilon\) = 0.001 .* make it larger"):
         selected(PrunedSpanningTree(), ROLL, 700, epsilon=1e-6)
 
 
 def test_too_few_passes_for_farthest_points_are_explained(monkeypatch):
-    monkeypatch.setattr(elsewhere, "PASSES", 1)
-    monkeypatch.setattr(elsewhere, "SAMPLE", 10)
+    monkeypatch.setattr(blocks, "PASSES", 1)
+    monkeypatch.setattr(blocks, "SAMPLE", 10)
     points = ROLL.copy()
     points[5] = 1e6
     with pytest.raises(InvalidInputError, match="times too far away after 1 passes over 3,000 points"):

@@ -45,14 +45,14 @@ def naive_embedding(embedder, squared):
     return (kernel / kernel.sum(axis=1, keepdims=True)) @ embedder.coefficients.T.astype(np.float64)
 
 
-def assert_is(placed, embedder, squared, dtype):
+def assert_is(projected, embedder, squared, dtype):
     size = 1.0 + squared.max()
     np.testing.assert_allclose(
-        placed.coordinates, naive_embedding(embedder, squared), rtol=0, atol=TOLERANCE[dtype] * size
+        projected.coordinates, naive_embedding(embedder, squared), rtol=0, atol=TOLERANCE[dtype] * size
     )
-    lowest = placed._extended.squared_distance
+    lowest = projected._extended.squared_distance
     np.testing.assert_allclose(lowest, squared.min(axis=1), rtol=0, atol=TOLERANCE[dtype] * size)
-    near = squared[np.arange(len(squared)), placed.coverage.nearest]
+    near = squared[np.arange(len(squared)), projected.coverage.nearest]
     np.testing.assert_allclose(near, squared.min(axis=1), rtol=0, atol=TOLERANCE[dtype] * size)
 
 
@@ -75,7 +75,7 @@ def test_frames_of_any_size(n_landmarks, n_atoms, dtype, given):
     X[0] = Z[0] @ np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0].astype(given)
     embedder = built(RMSD(weights), Z, dtype)
     assert_is(
-        embedder.place(X, 1),
+        embedder.project(X, 1),
         embedder,
         naive_rmsd(X, Z, weights),
         np.float32 if given == np.float32 else dtype,
@@ -88,10 +88,10 @@ def test_mirror_images_planes_and_lines(n_landmarks, dtype):
     Z = frames_of(n_landmarks, 6)
     X = np.concatenate([Z[:2], Z[:2] * [1, 1, -1], Z[:2] * [1, 1, 0], Z[:2] * [1, 0, 0], 0 * Z[:1]])
     embedder = built(RMSD(), Z, dtype)
-    assert_is(embedder.place(X, 1), embedder, naive_rmsd(X, Z, np.ones(6)), dtype)
+    assert_is(embedder.project(X, 1), embedder, naive_rmsd(X, Z, np.ones(6)), dtype)
     # Landmarks in a plane, on a line and in one point, and frames like them.
     flat = built(RMSD(), X, dtype)
-    assert_is(flat.place(X, 1), flat, naive_rmsd(X, X, np.ones(6)), dtype)
+    assert_is(flat.project(X, 1), flat, naive_rmsd(X, X, np.ones(6)), dtype)
 
 
 @pytest.mark.parametrize("n_landmarks", [4, 40])
@@ -99,12 +99,12 @@ def test_an_offset_costs_nothing_that_the_input_still_has(n_landmarks):
     Z = np.round(64 * frames_of(n_landmarks, 8)) / 64
     X = np.round(64 * frames_of(20, 8, 1)) / 64
     embedder = built(RMSD(), Z, np.float32)
-    near = embedder.place(X.astype(np.float32), 1)
+    near = embedder.project(X.astype(np.float32), 1)
     for offset in (4096.0, 1e5):
         moved = X + np.array([offset, -offset, 3.0])
         far = moved.astype(np.float32)
         np.testing.assert_array_equal(far, moved)
-        np.testing.assert_array_equal(embedder.place(far, 1).coordinates, near.coordinates)
+        np.testing.assert_array_equal(embedder.project(far, 1).coordinates, near.coordinates)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -113,20 +113,20 @@ def test_atoms_without_weight_are_left_out_but_must_be_finite(n_landmarks, dtype
     weights = np.array([1.0, 0, 2, 1, 0, 3, 1, 0])
     Z, X = frames_of(n_landmarks, 8), frames_of(7, 8, 1)
     embedder = built(RMSD(weights), Z, dtype)
-    placed = embedder.place(X, 1)
+    projected = embedder.project(X, 1)
     kept = np.flatnonzero(weights)
-    assert_is(placed, embedder, naive_rmsd(X[:, kept], Z[:, kept], weights[kept]), dtype)
+    assert_is(projected, embedder, naive_rmsd(X[:, kept], Z[:, kept], weights[kept]), dtype)
     X[3, 1] = 1e5  # which changes nothing
-    np.testing.assert_array_equal(embedder.place(X, 1).coordinates, placed.coordinates)
+    np.testing.assert_array_equal(embedder.project(X, 1).coordinates, projected.coordinates)
     X[3, 1, 0] = np.nan
     with pytest.raises(InvalidInputError, match=r"point 3 \(atom 1\) holds NaN"):
-        embedder.place(X, 1)
+        embedder.project(X, 1)
 
 
 def test_alignment_on_some_atoms_is_prepared():
     embedder = built(RMSD(superpose_on=[0, 1, 2]), frames_of(4, 6))
     assert embedder.direct_step is None
-    assert embedder.place(frames_of(3, 6, 1)).coordinates.shape == (3, 2)
+    assert embedder.project(frames_of(3, 6, 1)).coordinates.shape == (3, 2)
 
 
 # -- rows ------------------------------------------------------------------------------------
@@ -150,17 +150,17 @@ def test_rows_of_any_size(n_landmarks, n_features, dtype, given):
     precision = np.float32 if given == np.float32 else dtype
     for metric, factors in ((Euclidean(), 1.0), (StandardizedEuclidean(scale), 1 / scale)):
         embedder = built(metric, Z, dtype)
-        assert_is(embedder.place(X, 1), embedder, naive_rows(X, Z, factors), precision)
+        assert_is(embedder.project(X, 1), embedder, naive_rows(X, Z, factors), precision)
     embedder = built(Periodic(2.0), Z, dtype)
-    assert_is(embedder.place(3 * X, 1), embedder, naive_rows(3 * X, Z, period=2.0), precision)
+    assert_is(embedder.project(3 * X, 1), embedder, naive_rows(3 * X, Z, period=2.0), precision)
 
 
 def test_a_feature_that_does_not_count_must_be_finite():
     embedder = built(StandardizedEuclidean([1.0, np.inf]), np.eye(2))
-    assert embedder.place(np.array([[1.0, 1e300]])).coordinates.shape == (1, 2)
+    assert embedder.project(np.array([[1.0, 1e300]])).coordinates.shape == (1, 2)
     for bad in (np.nan, np.inf):
         with pytest.raises(InvalidInputError, match="holds NaN or an infinite value"):
-            embedder.place(np.array([[1.0, bad]]))
+            embedder.project(np.array([[1.0, bad]]))
 
 
 # -- every kind --------------------------------------------------------------------------------
@@ -211,10 +211,10 @@ def test_batches_threads_streams_and_gradients_give_the_same_bits(kind, dtype):
     metric, Z, X = kind
     X = X.astype(dtype)
     embedder = built(metric, Z, dtype)
-    whole = embedder.place(X, 1)
+    whole = embedder.project(X, 1)
     wanted = [whole.coordinates, *whole.coverage[:3]]
     for size in (1, 2, 7, 64, 100):
-        parts = [embedder.place(X[begin : begin + size], 1) for begin in range(0, len(X), size)]
+        parts = [embedder.project(X[begin : begin + size], 1) for begin in range(0, len(X), size)]
         for position, expected in enumerate(wanted):
             found = [(part.coordinates, *part.coverage[:3])[position] for part in parts]
             np.testing.assert_array_equal(np.concatenate(found), expected)
@@ -225,17 +225,17 @@ def test_batches_threads_streams_and_gradients_give_the_same_bits(kind, dtype):
     np.testing.assert_array_equal(extended.nearest, whole.coverage.nearest)
     cut = built(metric, Z, dtype)
     cut.__dict__["_direct_rows"] = 13
-    np.testing.assert_array_equal(cut.place(X, 3).coordinates, whole.coordinates)
+    np.testing.assert_array_equal(cut.project(X, 3).coordinates, whole.coordinates)
 
 
 @pytest.mark.parametrize("step", [1, 2, 7, 200])
 def test_points_inside_are_counted(kind, step):
     metric, Z, X = kind
-    placed = built(metric, Z).place(X)
-    distances = np.sqrt(placed._extended.squared_distance)
-    placed._embedder.squared_radii[:] = np.median(distances) ** 2
-    expected = placed.coverage.inside[::step]
-    assert placed.count_inside(step) == np.count_nonzero(expected)
+    projected = built(metric, Z).project(X)
+    distances = np.sqrt(projected._extended.squared_distance)
+    projected._embedder.squared_radii[:] = np.median(distances) ** 2
+    expected = projected.coverage.inside[::step]
+    assert projected.count_inside(step) == np.count_nonzero(expected)
     assert step > 10 or 0 < np.count_nonzero(expected) < len(expected)
 
 
@@ -255,7 +255,7 @@ LAYOUTS = {
 def test_layouts_and_types_change_no_bit(kind, layout):
     metric, Z, X = kind
     embedder = built(metric, Z)
-    np.testing.assert_array_equal(embedder.place(layout(X)).coordinates, embedder.place(X).coordinates)
+    np.testing.assert_array_equal(embedder.project(layout(X)).coordinates, embedder.project(X).coordinates)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -269,7 +269,7 @@ def test_a_value_that_is_not_finite_is_found_on_the_way(kind, row, bad, dtype):
         broken[row].reshape(-1)[place] = bad
         assert embedder.place_directly(broken) is None
         with pytest.raises(InvalidInputError, match=f"point {row} .* holds NaN or an infinite value"):
-            embedder.place(broken)
+            embedder.project(broken)
         with pytest.raises(InvalidInputError, match=f"point {row} .* holds NaN or an infinite value"):
             embedder.extend_with_gradient(broken)
 
@@ -288,11 +288,11 @@ def test_settings_that_changed_are_noticed():
         setattr(metric, name, value)
         assert embedder.place_directly(X) is None
         expected = embedder.extend(embedder.prepare(X)).coordinates
-        np.testing.assert_array_equal(embedder.place(X).coordinates, expected)
+        np.testing.assert_array_equal(embedder.project(X).coordinates, expected)
 
 
 def test_metrics_without_a_direct_step_are_prepared():
     embedder = built(Hamming(), np.eye(4))
     assert embedder.direct_step is None
     assert embedder.place_directly(np.eye(4)) is None
-    assert embedder.place(np.eye(4)).coordinates.shape == (4, 2)
+    assert embedder.project(np.eye(4)).coordinates.shape == (4, 2)

@@ -34,7 +34,7 @@ def built(metric, landmarks, dtype=None):
 
 def together(embedder, X):
     """Embed as a batch does: at least two points, or the quick way might be taken."""
-    return embedder.place(np.concatenate([X, X])).coordinates[: len(X)]
+    return embedder.project(np.concatenate([X, X])).coordinates[: len(X)]
 
 
 def euclidean(n_landmarks=100, n_features=3, dtype=np.float64):
@@ -138,7 +138,7 @@ def test_one_row_of_angles_has_the_bits_of_the_batch(period, dtype):
 def test_what_has_no_quick_way_is_prepared(embedder, shape):
     X = RNG.normal(size=(5, *shape))
     assert embedder.quick_point(X[:1]) is None
-    alone = [embedder.place(x[None]).coordinates[0] for x in X]
+    alone = [embedder.project(x[None]).coordinates[0] for x in X]
     np.testing.assert_array_equal([embedder.embed_one(x) for x in X], alone)
 
 
@@ -379,7 +379,7 @@ def test_transform_refuses_one_row_in_the_same_words(models):
     for model, X in models:
         for make in BAD.values():
             rows = np.asarray(make(X.shape[1:]))[None]
-            wanted = refusal(lambda rows=rows, model=model: model._placed(rows).coordinates)
+            wanted = refusal(lambda rows=rows, model=model: model._projected(rows).coordinates)
             assert wanted is not None
             assert refusal(model.transform, rows) == wanted
         with pytest.raises(ValueError, match="scalar array"):

@@ -49,11 +49,11 @@ class FramePicks:
         files, numbers, ends, count = [], [], [], 0
         with stage("embedding", source.n_frames if is_shown() else None, source.item):
             # Distances tick as they are computed.
-            for chunk, placed in embed_chunks(model.embedder_, source, model.n_threads):
-                inside = region.masks(placed.coordinates, placed.coverage)[0]
+            for chunk, projected in embed_chunks(model.embedder_, source, model.n_threads):
+                inside = region.masks(projected.coordinates, projected.coverage)[0]
                 numbers.append(chunk.numbers[inside])
                 files.append(np.full(int(inside.sum()), source.files.index(chunk.file)))
-                ends += [placed.coordinates.min(axis=0), placed.coordinates.max(axis=0)]
+                ends += [projected.coordinates.min(axis=0), projected.coordinates.max(axis=0)]
                 count += len(chunk)
         picks = picked(source.files, np.concatenate(files), np.concatenate(numbers))
         if not len(picks.numbers):

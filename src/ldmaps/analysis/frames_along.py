@@ -244,9 +244,9 @@ def _all_rows(
     values, inside = [], []
     origins: list[FrameChunk] = []
     with stage("embedding", source.n_frames if source is not None and is_shown() else None, _item(points)):
-        for chunk, placed in embed_chunks(model.embedder_, _chunks(points), model.n_threads):
-            values.append(placed.coordinates[:, place].astype(np.float64))
-            inside.append(placed.coverage.inside)
+        for chunk, projected in embed_chunks(model.embedder_, _chunks(points), model.n_threads):
+            values.append(projected.coordinates[:, place].astype(np.float64))
+            inside.append(projected.coverage.inside)
             of = 0 if source is None or not source.files else source.files.index(chunk.file)
             nothing = np.empty((len(chunk), 0))
             origins.append(replace(chunk, frames=nothing, files=np.full(len(chunk), of, np.int32)))

@@ -77,7 +77,7 @@ class PointsOfMap:
         **numbers: ArrayLike | None,
     ) -> Self:
         """Return what the arguments of :func:`~ldmaps.analysis.write_report` describe, checked."""
-        of = cls.training(model) if points is None else cls._placed(model, points)
+        of = cls.training(model) if points is None else cls._projected(model, points)
         n = len(of.coordinates)
         known: dict[str, Any] = {
             name: _as_numbers(name, of._recorded(values), n)
@@ -104,7 +104,7 @@ class PointsOfMap:
         return found
 
     @classmethod
-    def _placed(cls, model: Any, points: ArrayLike) -> Self:
+    def _projected(cls, model: Any, points: ArrayLike) -> Self:
         coordinates, k = np.asarray(points), model.n_components_
         if coordinates.ndim != 2 or coordinates.shape[1] != k:
             raise InvalidInputError(
@@ -114,8 +114,8 @@ class PointsOfMap:
         if not np.isfinite(coordinates).all():
             raise InvalidInputError("points must be finite coordinates on the map; remove those with NaN")
         kind = "frames" if model.metric_.takes_frames else "points"
-        placed = f"{kind} placed on the map"
-        return cls(coordinates, len(coordinates), placed, time_unit=_time_unit(model))
+        projected = f"{kind} projected onto the map"
+        return cls(coordinates, len(coordinates), projected, time_unit=_time_unit(model))
 
     def unit_of(self, column: str) -> str:
         """Return the unit of a column that ldmaps embed or ldmaps correlate wrote; empty where it is unknown."""

@@ -127,9 +127,9 @@ def embed_source(
     sample = OutsideSample()
     embedded = embed_chunks(embedder, source, n_threads)
     with closing(embedded):  # an output that fails ends the threads, too
-        for chunk, placed in embedded:
-            writer.write(chunk, placed.coordinates, placed.coverage)
-            sample.add(chunk.frames, placed.coverage.inside)
+        for chunk, projected in embedded:
+            writer.write(chunk, projected.coordinates, projected.coverage)
+            sample.add(chunk.frames, projected.coverage.inside)
             stage.advance(len(chunk))
     return sample
 

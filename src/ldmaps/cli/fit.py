@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ldmaps.inputs import PointSource
 
 #: Settings that are not about the map, and have their options elsewhere.
-_ELSEWHERE = ("random_state", "n_threads")
+_AMONG_GENERAL = ("random_state", "n_threads")
 #: A fit on fewer points gets a warning.
 FEW_POINTS = 10
 #: A column that makes up more of d² than this is all that a map shows.
@@ -92,7 +92,7 @@ def add_map_options(parser: argparse.ArgumentParser) -> None:
     """
     options.add(group, table, period=float, window=options.window)
     for setting in LANDMARK_FIT.values():
-        if setting.option and setting.name not in ("metric", *_ELSEWHERE):
+        if setting.option and setting.name not in ("metric", *_AMONG_GENERAL):
             options.add_setting(group, setting)
     options.add_setting(group, LIMITS["max_passes"])
 

@@ -101,10 +101,10 @@ def embed_piece(chunk: FrameChunk, embedder: Embedder) -> tuple[Any, ...]:
     from ldmaps.maps.embed_chunks import embed_chunks
     from ldmaps.validation.outside_reasons import OutsideSample
 
-    ((_, placed),) = embed_chunks(embedder, [chunk], 1)
+    ((_, projected),) = embed_chunks(embedder, [chunk], 1)
     sample = OutsideSample()
-    sample.add(chunk.frames, placed.coverage.inside)
-    return replace(chunk, frames=placed.coordinates), placed.coordinates, placed.coverage, sample
+    sample.add(chunk.frames, projected.coverage.inside)
+    return replace(chunk, frames=projected.coordinates), projected.coordinates, projected.coverage, sample
 
 
 def write_piece(
@@ -119,11 +119,11 @@ def write_piece(
     from ldmaps.cli.writers import open_writer
     from ldmaps.files import shown_name
 
-    placed, coordinates, coverage, sample = embed_piece(chunk, embedder)
+    projected, coordinates, coverage, sample = embed_piece(chunk, embedder)
     suffix = os.path.splitext(os.path.basename(folder).removesuffix(".part"))[1]
     name = f"part-{number:06d}{suffix}"
     with open_writer(os.path.join(folder, name), embedder.n_components, files, names) as writer:
-        writer.write(placed, coordinates, coverage)
+        writer.write(projected, coordinates, coverage)
     entry = {"part": name, "file": shown_name(chunk.file), "first": int(chunk.numbers[0])}
     return {**entry, "last": int(chunk.numbers[-1]), "rows": len(chunk)}, sample
 

@@ -73,7 +73,7 @@ def embed_block(block: NDArray[Any], embedder: Embedder) -> NDArray[Any]:
     if not len(block):  # no metric takes nothing
         return np.empty((0, embedder.n_components), dtype=embedder.landmarks.dtype)
     with single_threaded_blas():
-        return embedder.place(block, 1).coordinates
+        return embedder.project(block, 1).coordinates
 
 
 def judge_block(block: NDArray[Any], embedder: Embedder) -> NDArray[Any]:
@@ -82,7 +82,7 @@ def judge_block(block: NDArray[Any], embedder: Embedder) -> NDArray[Any]:
     if not len(block):
         return result
     with single_threaded_blas():
-        coverage = embedder.place(block, 1).coverage
+        coverage = embedder.project(block, 1).coverage
     for name in result.dtype.names or ():
         result[name] = getattr(coverage, name)
     return result

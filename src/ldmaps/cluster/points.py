@@ -154,7 +154,7 @@ class BlockedPoints(PointsElsewhere):
         return rows if self._used is None else np.searchsorted(self._used, rows)
 
     @cached_property
-    def foreseen(self) -> NDArray[np.intp]:
+    def expected_rows(self) -> NDArray[np.intp]:
         """Rows that estimates of errors will ask for: brought with the first others, not by a pass of their own."""
         drawn = reference_rows(len(self), math.prod(self.blocks.shape) * self.dtype.itemsize)
         return self.rows(np.arange(0) if drawn is None else np.sort(drawn))
@@ -168,7 +168,7 @@ class BlockedPoints(PointsElsewhere):
             at = np.minimum(np.searchsorted(held, rows), len(held) - 1)
             if (held[at] == rows).all():
                 return points.take(at[places])
-        wanted = rows if self._gathers else np.union1d(rows, self.foreseen)
+        wanted = rows if self._gathers else np.union1d(rows, self.expected_rows)
         points = self.metric.prepare(self.blocks.gather(wanted)[0])
         self._gathers[:] = [(wanted, points), *self._gathers[: KEPT_GATHERS - 1]]
         return points.take(np.searchsorted(wanted, rows)[places])
@@ -217,7 +217,7 @@ class BlockedPoints(PointsElsewhere):
         """Give every row to its nearest landmark, where the rows are; those of weight 0 count for nothing."""
         rows = self.rows(indices)
         landmarks = self.take(indices) if places is None else places
-        noted = np.union1d(self.recorded(rows), np.union1d(self.foreseen, rows))
+        noted = np.union1d(self.recorded(rows), np.union1d(self.expected_rows, rows))
         cells: Cells
         labels, cells = self.passed_over(
             "assign",

@@ -168,7 +168,7 @@ def _in_batch(embedder: Embedder, frames: NDArray[Any], repeats: int) -> tuple[N
     best = math.inf
     for _ in range(repeats):
         start = time.perf_counter()
-        coordinates = embedder.place(frames).coordinates
+        coordinates = embedder.project(frames).coordinates
         best = min(best, time.perf_counter() - start)
     return coordinates, len(frames) / best
 

@@ -179,16 +179,16 @@ class Embedder:
             n_threads,
         )
 
-    def place(self, X: ArrayLike, n_threads: int | None = None) -> Placed:
+    def project(self, X: ArrayLike, n_threads: int | None = None) -> Projected:
         """Validate and embed new points ``X`` on ``n_threads``, and judge them when that is asked for.
 
         Coordinates do not depend on how many points come together, nor on threads.
         """
         given = self._as_given(X)
-        placed = None if given is None else self.place_directly(given, n_threads)
-        return Placed(self, self.extend(self.prepare(X), n_threads)) if placed is None else placed
+        projected = None if given is None else self.project_directly(given, n_threads)
+        return Projected(self, self.extend(self.prepare(X), n_threads)) if projected is None else projected
 
-    def place_directly(self, X: Any, n_threads: int | None = None) -> Placed | None:
+    def project_directly(self, X: Any, n_threads: int | None = None) -> Projected | None:
         """Embed an array of points ``X`` as it is, in one pass, on ``n_threads``.
 
         Returns None where points must be prepared, if only to say what is wrong with them.
@@ -203,7 +203,7 @@ class Embedder:
         result = Extended(n_points, self.n_components, self.landmarks.dtype)
         filled = result.coordinates, result.nearest, result.squared_distance
         done = _fill_directly(step.embed, (X, *filled), self._direct_rows, n_threads)
-        return Placed(self, result) if done else None
+        return Projected(self, result) if done else None
 
     @cached_property
     def direct_step(self) -> DirectStep | None:
@@ -252,7 +252,7 @@ class Embedder:
             x = np.asarray(x)
         X = x[None]
         row = self.quick_point(X)
-        return self.place(X, 1).coordinates[0] if row is None else row
+        return self.project(X, 1).coordinates[0] if row is None else row
 
     @cached_property
     def quick_point(self) -> QuickPoint:
@@ -414,7 +414,7 @@ def _fill_directly(
     return not refused
 
 
-class Placed:
+class Projected:
     """Embedded points."""
 
     def __init__(self, embedder: Embedder, extended: Extended) -> None:
@@ -433,7 +433,7 @@ class Placed:
         return int(count)
 
     @classmethod
-    def joined(cls, parts: Sequence[Placed]) -> Placed:
+    def joined(cls, parts: Sequence[Projected]) -> Projected:
         """Return the points of several parts, at least one, as one."""
         if len(parts) == 1:
             return parts[0]

@@ -62,7 +62,7 @@ class _Embedded:
 def assemble(
     recipe: Recipe,
     everything: Data,
-    whole: Data,
+    all_data: Data,
     chosen: Chosen,
     kept: SolvedMap,
     online: Online,
@@ -76,21 +76,21 @@ def assemble(
     if online.fit is None:
         fit = _exact(recipe, chosen, kept, judged, seeds)
         squared = chosen.all_squared
-        return fit if squared is None else replace(fit, kept_distances=(whole, squared))
+        return fit if squared is None else replace(fit, kept_distances=(all_data, squared))
     certificate = online.certificate
     if certificate is not None:
         certificate = replace(
             certificate,
-            covered=_share_judged(everything, whole),
+            covered=_share_judged(everything, all_data),
             n_searched=0 if chosen.data.sampled_rows is None else len(chosen.data.members),
         )
     return _over_landmarks(recipe, everything, chosen, kept, online.fit, certificate, judged, seeds)
 
 
-def _share_judged(everything: Data, whole: Data) -> float:
+def _share_judged(everything: Data, all_data: Data) -> float:
     """Return which share of the points of positive weight the setting ``outliers`` did not drop."""
-    given = everything.weights if whole.sampled_rows is None else everything.weights[whole.sampled_rows]
-    return float(np.count_nonzero(whole.weights) / np.count_nonzero(given))
+    given = everything.weights if all_data.sampled_rows is None else everything.weights[all_data.sampled_rows]
+    return float(np.count_nonzero(all_data.weights) / np.count_nonzero(given))
 
 
 def _exact(recipe: Recipe, chosen: Chosen, kept: SolvedMap, judged: Judged, seeds: Seeds) -> Fit:
@@ -338,7 +338,7 @@ def _listed(sizes: NDArray[np.intp]) -> str:
     return f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def warn_about_walk(whole: Data, chosen: Chosen, refusals: list[Refused]) -> None:
+def warn_about_walk(all_data: Data, chosen: Chosen, refusals: list[Refused]) -> None:
     """Warn where the walk is not over all points, or not at the ε of the rule "bulk"."""
     epsilon = chosen.bandwidth.epsilon
     rule_epsilon = refusals[0].epsilon if refusals else chosen.rule_epsilon
@@ -346,7 +346,7 @@ def warn_about_walk(whole: Data, chosen: Chosen, refusals: list[Refused]) -> Non
         if refusals:
             tolerance = refusals[0].tolerance
             trouble = (
-                f"{len(whole.used):,} points are too few to certify a tolerance of {tolerance:g} percent"
+                f"{len(all_data.used):,} points are too few to certify a tolerance of {tolerance:g} percent"
             )
             remedy = "Fit to more points, or raise the tolerance,"
         else:
@@ -359,7 +359,7 @@ def warn_about_walk(whole: Data, chosen: Chosen, refusals: list[Refused]) -> Non
         )
     if chosen.groups is not None:
         sizes = np.bincount(chosen.groups)
-        item = "frames" if whole.metric.takes_frames else "points"
+        item = "frames" if all_data.metric.takes_frames else "points"
         warn(
             DisconnectedWarning(
                 f"{len(sizes)} groups without a transition between them: {_listed(sizes)} {item}. The first "
@@ -368,13 +368,14 @@ def warn_about_walk(whole: Data, chosen: Chosen, refusals: list[Refused]) -> Non
                 "fit each group separately to see more of its structure"
             )
         )
-    left_out = whole.used[chosen.data.weights[whole.used] == 0]
+    left_out = all_data.used[chosen.data.weights[all_data.used] == 0]
     if len(left_out):
-        share = 100 * len(left_out) / len(whole.used)
+        share = 100 * len(left_out) / len(all_data.used)
         warn(
             OutlierWarning(
-                f"{len(left_out):,} of {len(whole.used):,} points ({share:.2g} %) are isolated at this bandwidth and "
-                f"were excluded from the fit: {named_points(left_out, whole.origin.name)}. They still receive "
+                f"{len(left_out):,} of {len(all_data.used):,} points ({share:.2g} %) are isolated at this bandwidth "
+                f"and "
+                f"were excluded from the fit: {named_points(left_out, all_data.origin.name)}. They still receive "
                 "coordinates; diagnosis_.left_out lists them. To include them, use ",
                 Named("epsilon", "connected"),
             )

@@ -1,6 +1,6 @@
 """What is settled before a map is solved: ε, the points that take part, and the landmarks. Nothing is fitted twice.
 
-    rule ──► ε ──► examine the walk ──► Whole                           settled
+    rule ──► ε ──► examine the walk ──► Connected                       settled
                         │  ▲  ▲
                         │  │  └──────── Apart, few and no state: leave them out
                         │  └─────────── Groups, states or too many apart: keep them, at a bandwidth of their own
@@ -26,7 +26,7 @@ from ldmaps.diffusion.solver_choice import sparse_squares
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS
 from ldmaps.diffusion.walk import FEWEST_POINTS, Groups, Walk, is_connected, stored_spanning_tree
 from ldmaps.fit.data import Data
-from ldmaps.fit.examine import Apart, Finding, Whole, examine_landmarks, examine_modes, examine_points
+from ldmaps.fit.examine import Apart, Connected, Finding, examine_landmarks, examine_modes, examine_points
 from ldmaps.fit.ground import (
     Ground,
     choose_basis,
@@ -162,20 +162,20 @@ def _settled_or_raised(ground: Ground, bandwidth: Bandwidth, seeds: Seeds) -> Ch
 def settle(ground: Ground, bandwidth: Bandwidth, seeds: Seeds) -> Chosen | Groups | TooManyApart:
     """Settle which points take part at this ε: all, or all but a few that lie apart where the rule allows that."""
     recipe, epsilon = ground.recipe, bandwidth.epsilon
-    n_whole = len(ground.data.members)
-    most = max(1.0, MOST_LEFT_OUT * n_whole)
+    n_connected = len(ground.data.members)
+    most = max(1.0, MOST_LEFT_OUT * n_connected)
     while True:
         walk = ground.walk(epsilon)
         chosen = _prepared(ground, walk, bandwidth, seeds)
         ground = replace(ground, basis=chosen.basis, calibration=chosen.calibration)
         finding = _examined(chosen, may_leave_out=recipe.leaves_out, keeps_states=ground.keeps_states)
-        if isinstance(finding, Whole) and recipe.leaves_out:
+        if isinstance(finding, Connected) and recipe.leaves_out:
             chosen, finding = _solved_and_examined(recipe, chosen)
-        if isinstance(finding, Whole):
+        if isinstance(finding, Connected):
             return _with_groups(chosen) if ground.keeps_states else chosen
         if isinstance(finding, Groups):
             return finding
-        if n_whole - len(ground.data.members) + len(finding.members) > most:
+        if n_connected - len(ground.data.members) + len(finding.members) > most:
             # A larger ε may help, until hops of √ε join all points; from then on the fit warns of what carries it.
             helps = finding.are_out_of_reach or not (ground.keeps_states or _is_joined(chosen))
             return TooManyApart(epsilon) if helps else chosen
@@ -263,14 +263,14 @@ def _examined(chosen: Chosen, *, may_leave_out: bool, keeps_states: bool) -> Fin
             walk, basis.landmarks, squared, may_leave_out=may_leave_out, keeps_states=keeps_states
         )
     if chosen.bandwidth.tree is not None:  # by which ε was found
-        return Whole()
+        return Connected()
     if chosen.squared is not None:
         return examine_points(walk, chosen.squared, may_leave_out=may_leave_out, keeps_states=keeps_states)
     with stage("connectivity", len(walk.points)):
         return examine_points(walk, None, may_leave_out=may_leave_out, keeps_states=keeps_states)
 
 
-def _solved_and_examined(recipe: Recipe, chosen: Chosen) -> tuple[Chosen, Whole | Apart]:
+def _solved_and_examined(recipe: Recipe, chosen: Chosen) -> tuple[Chosen, Connected | Apart]:
     """Say whether a handful of points carries the first coordinate, and return what had to be solved to see it."""
     walk, basis = chosen.walk, chosen.basis
     n_points = len(walk.points)
@@ -284,8 +284,8 @@ def _solved_and_examined(recipe: Recipe, chosen: Chosen) -> tuple[Chosen, Whole 
         return replace(chosen, solved=solved), examine_modes(solved.spectrum, walk.weights, n_points)
     # Solving a walk over many points is the expensive step; one over a few of them shows what carries it.
     coarse = coarse_walk(walk)
-    few = solve(coarse.walk, min(MAX_GAP_COMPONENTS + 1, len(coarse.walk.points) - 1))
-    finding = examine_modes(few.spectrum, few.multiplicities, n_points, coarse.landmarks)
+    coarse_map = solve(coarse.walk, min(MAX_GAP_COMPONENTS + 1, len(coarse.walk.points) - 1))
+    finding = examine_modes(coarse_map.spectrum, coarse_map.multiplicities, n_points, coarse.landmarks)
     return replace(chosen, coarse=coarse), finding
 
 

@@ -1,6 +1,6 @@
 """Whether a walk at some ε reaches all points: what was found, as a value that others act on.
 
-    Whole    one map spans the points
+    Connected  one map spans the points
     Apart    a few points lie apart from all others, or carry the first coordinate alone
     Groups   larger groups, which no hop joins (:class:`ldmaps.diffusion.walk.Groups`)
 
@@ -39,7 +39,7 @@ from ldmaps.validation.diagnosis import handfuls
 
 
 @dataclass(frozen=True)
-class Whole:
+class Connected:
     """One map spans the points."""
 
 
@@ -54,14 +54,14 @@ class Apart:
     are_out_of_reach: bool = True
 
 
-Finding = Whole | Apart | Groups
+Finding = Connected | Apart | Groups
 
 
 def examine_points(walk: Walk, squared: Any, *, may_leave_out: bool, keeps_states: bool = False) -> Finding:
     """Say whether hops join all points of a walk, by their d² (stored or sparse) where these are known."""
     tree = disconnected_tree(walk, squared, BULK_HOP if may_leave_out else REACH)
     if tree is None:
-        return Whole()
+        return Connected()
     n_points = len(walk.points)
     if may_leave_out:
         smallest = _smallest(n_points, walk.weights) if keeps_states else None
@@ -69,8 +69,8 @@ def examine_points(walk: Walk, squared: Any, *, may_leave_out: bool, keeps_state
         if len(apart):
             return Apart(apart)
     if keeps_states:
-        return Whole()
-    return groups_in(tree, walk.epsilon) or Whole()
+        return Connected()
+    return groups_in(tree, walk.epsilon) or Connected()
 
 
 def _smallest(n_points: int, weights: NDArray[np.float64]) -> float:
@@ -102,23 +102,23 @@ def examine_landmarks(
             if 0 < len(far) <= SMALL_GROUP * len(walk.points):  # of more, the landmarks are too few
                 return Apart(far)
     if keeps_states:
-        return Whole()
+        return Connected()
     groups = landmark_groups(
         squared, landmarks.squared_radii, walk.epsilon, obeys_triangle=walk.metric.is_true_metric
     )
-    return groups or Whole()
+    return groups or Connected()
 
 
 def examine_modes(
     spectrum: Spectrum, multiplicities: NDArray[np.float64], n_points: int, landmarks: Landmarks | None = None
-) -> Whole | Apart:
+) -> Connected | Apart:
     """Say whether a handful of points carries the first coordinate of a map over landmarks, or over all points.
 
     If so, the points that alone carry any other coordinate are named as well.
     """
     carried = handfuls(spectrum.vectors, multiplicities, n_points)
     if 0 not in carried or n_points < FEWEST_POINTS:
-        return Whole()
+        return Connected()
     carriers = np.unique(np.concatenate(list(carried.values())))
     if landmarks is None:
         return Apart(carriers, are_out_of_reach=False)

@@ -39,17 +39,17 @@ def fit_map(data: Data, settings: FitSettings, squared: NDArray[Any] | None = No
     everything = bring_here(recipe, data)
     data = searched_part(recipe, everything, seeds)
     calibration = hold_out_for_calibration(recipe, data, seeds)
-    whole, bandwidth = leave_out_isolated(recipe, data, seeds)
-    data, refusals = whole, list[Refused]()
+    all_data, bandwidth = leave_out_isolated(recipe, data, seeds)
+    data, refusals = all_data, list[Refused]()
     while True:  # once, or once more with the ε of "connected" if a tolerance is refused
         chosen = decide_walk(recipe, data, bandwidth, calibration, seeds, squared)
         solved = solve_walk(recipe, chosen, seeds)
         judged = judge_walk(recipe, chosen)
         kept = keep_coordinates(recipe, solved, judged)
-        online = online_step(recipe, whole, chosen, kept, refusals, seeds)
+        online = online_step(recipe, all_data, chosen, kept, refusals, seeds)
         if not isinstance(online, Refused):
-            warn_about_walk(whole, chosen, refusals)
-            return assemble(recipe, everything, whole, chosen, kept, online, judged, seeds)
+            warn_about_walk(all_data, chosen, refusals)
+            return assemble(recipe, everything, all_data, chosen, kept, online, judged, seeds)
         refusals.append(online)
         data, bandwidth = chosen.data, wider_bandwidth(recipe, chosen, seeds)
         if bandwidth is None:

@@ -63,12 +63,12 @@ class Strays:
     after: NDArray[np.intp]  # the member that each follows, in the order of rows; -1 before the first
 
     @classmethod
-    def of(cls, whole: Data, kept: Data) -> Strays | None:
+    def of(cls, all_data: Data, kept: Data) -> Strays | None:
         """Return the members of ``whole`` that ``kept``, with the metric of the fit, lacks; None if it lacks none."""
-        rows = whole.used[kept.weights[whole.used] == 0]
+        rows = all_data.used[kept.weights[all_data.used] == 0]
         if not len(rows):
             return None
-        return cls(kept.points.take(rows), whole.weights[rows], np.searchsorted(kept.used, rows) - 1)
+        return cls(kept.points.take(rows), all_data.weights[rows], np.searchsorted(kept.used, rows) - 1)
 
     def among(self, members: NDArray[np.intp]) -> Strays | None:
         """Return those that follow one of some members; None if there are none."""

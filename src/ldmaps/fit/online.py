@@ -36,7 +36,7 @@ class Online:
 
 def online_step(
     recipe: Recipe,
-    whole: Data,
+    all_data: Data,
     chosen: Chosen,
     teacher: SolvedMap,
     refusals: Sequence[Refused],
@@ -51,7 +51,7 @@ def online_step(
         return Online(None)
     if recipe.kind == "tolerance":
         n_tried = refusals[-1].n_tried if refusals else 0
-        left_out = Strays.of(whole, chosen.data)
+        left_out = Strays.of(all_data, chosen.data)
         return _within_tolerance(recipe, chosen, left_out, teacher, n_tried, seeds)
     landmarks, walk = cast(Selection, chosen.landmarks).landmarks, chosen.walk
     is_taught, every = recipe.is_taught, np.arange(len(walk.points))

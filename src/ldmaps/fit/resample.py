@@ -40,8 +40,10 @@ def coarse_walk(walk: Walk) -> CoarseWalk:
     if n <= MOST_RESAMPLED:
         return CoarseWalk(walk, np.arange(n), None)
     selector = KMedoids(min(DEFAULT_LANDMARKS, MOST_RESAMPLED), max_iter=ITERATIONS)
-    few = selector.select(walk, np.random.default_rng(0))
-    return CoarseWalk(replace(walk.take(few.indices), weights=few.multiplicities), few.assignment, few)
+    medoids = selector.select(walk, np.random.default_rng(0))
+    return CoarseWalk(
+        replace(walk.take(medoids.indices), weights=medoids.multiplicities), medoids.assignment, medoids
+    )
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,8 @@ class ResampledMap:
         """Return the distances between few medoids, which a map can keep when the points are gone."""
         walk = self.walk
         if len(walk.points) > MEDOIDS_KEPT:
-            few = KMedoids(MEDOIDS_KEPT, max_iter=ITERATIONS).select(walk, np.random.default_rng(0))
-            walk = replace(walk.take(few.indices), weights=few.multiplicities)
+            medoids = KMedoids(MEDOIDS_KEPT, max_iter=ITERATIONS).select(walk, np.random.default_rng(0))
+            walk = replace(walk.take(medoids.indices), weights=medoids.multiplicities)
         squared = squared_matrix(walk.metric, walk.points, n_threads=walk.n_threads)
         return Medoids(squared[np.triu_indices(len(squared), 1)].astype(np.float32), walk.weights)
 

@@ -43,7 +43,7 @@ def row_memory(metric: Metric, points: Points, rng: np.random.Generator, n_threa
         return 0
     lags = np.array([0, *_growing(farthest)])
     queries = np.sort(rng.choice(n, min(N_QUERIES, n), replace=False))
-    elsewhere = (queries + rng.integers(2 * farthest, n - 2 * farthest, len(queries))) % n
+    distant = (queries + rng.integers(2 * farthest, n - 2 * farthest, len(queries))) % n
     near, far, spared = np.empty((len(lags), len(queries))), np.empty(len(queries)), np.empty(len(queries))
     for start in range(0, len(queries), QUERIES_AT_ONCE):
         part = slice(start, start + QUERIES_AT_ONCE)
@@ -53,7 +53,7 @@ def row_memory(metric: Metric, points: Points, rng: np.random.Generator, n_threa
             near[place, part] = np.min(squared, axis=1, where=apart > lag, initial=np.inf)
         is_far = apart > farthest
         far[part] = np.min(squared, axis=1, where=is_far, initial=np.inf)
-        is_spared = is_far & (np.abs(rows - elsewhere[part, None]) > farthest)
+        is_spared = is_far & (np.abs(rows - distant[part, None]) > farthest)
         spared[part] = np.min(squared, axis=1, where=is_spared, initial=np.inf)
     draws = rng.multinomial(len(queries), np.full(len(queries), 1.0 / len(queries)), size=N_DRAWS)
     sums_near, sums_far, sums_spared = draws @ near.T, draws @ far, draws @ spared

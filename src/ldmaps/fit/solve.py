@@ -37,7 +37,7 @@ class SolvedMap:
     squared_radii: NDArray[np.float64]
     spectrum: Spectrum
     solution: Solution = field(default_factory=lambda: Solution("stored"))
-    whole: SolvedMap | None = None  # with all modes that were computed, if these are some of them
+    all_modes: SolvedMap | None = None  # with all modes that were computed, if these are some of them
     modes: NDArray[np.intp] | None = None  # which of them these are
 
     @property
@@ -53,7 +53,7 @@ class SolvedMap:
     @property
     def all_eigenvalues(self) -> NDArray[np.float64]:
         """All non-trivial eigenvalues of the walk that were computed, largest first."""
-        return (self if self.whole is None else self.whole).spectrum.eigenvalues
+        return (self if self.all_modes is None else self.all_modes).spectrum.eigenvalues
 
     def taking(self, modes: NDArray[np.intp]) -> SolvedMap:
         """Return the map into some modes alone, as coordinates."""
@@ -61,14 +61,14 @@ class SolvedMap:
             self,
             spectrum=self.spectrum.taking(modes),
             solution=self.solution.taking(modes),
-            whole=self,
+            all_modes=self,
             modes=modes,
         )
 
     def leading(self, count: int) -> SolvedMap:
         """Return the map as if only the first modes had been computed."""
         first = np.arange(min(count, len(self.spectrum.eigenvalues)))
-        return replace(self.taking(first), whole=None, modes=None)
+        return replace(self.taking(first), all_modes=None, modes=None)
 
     def embedder(self) -> Embedder:
         """Return the map's own Nyström extension."""

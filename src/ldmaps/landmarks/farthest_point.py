@@ -6,7 +6,7 @@ import numpy as np
 
 from ldmaps.diffusion.walk import Walk
 from ldmaps.landmarks.base import Landmarks, LandmarkSelector, PointsElsewhere, assign, check_n_landmarks
-from ldmaps.landmarks.elsewhere import farthest_elsewhere, traverse
+from ldmaps.landmarks.blocks import farthest_in_blocks, traverse
 
 
 class FarthestPoint(LandmarkSelector):
@@ -14,7 +14,7 @@ class FarthestPoint(LandmarkSelector):
 
     Covers the data evenly whatever the density, within twice the best possible radius (Gonzalez, Theor. Comput. Sci.
     38, 293 (1985)); sensitive to outliers. Of points in blocks beyond one process, within 2.2 times; see
-    :mod:`~ldmaps.landmarks.elsewhere`.
+    :mod:`~ldmaps.landmarks.blocks`.
 
     Parameters
     ----------
@@ -32,6 +32,6 @@ class FarthestPoint(LandmarkSelector):
         """Choose landmarks; see :class:`~ldmaps.landmarks.base.LandmarkSelector`."""
         count = check_n_landmarks(self.n_landmarks, len(walk.points))
         if isinstance(walk.points, PointsElsewhere):
-            return assign(walk, np.sort(farthest_elsewhere(walk, walk.points, count, rng)))
+            return assign(walk, np.sort(farthest_in_blocks(walk, walk.points, count, rng)))
         indices, _ = traverse(walk.metric, walk.points, count, int(rng.integers(len(walk.points))))
         return assign(walk, np.sort(indices))

@@ -15,7 +15,7 @@ from ldmaps.diffusion.spatial_tree import neighbour_finder, raw_values
 from ldmaps.diffusion.walk import Walk, groups_in, minimum_spanning_tree
 from ldmaps.errors import InvalidInputError, LdmapsError, Named
 from ldmaps.landmarks.base import Landmarks, LandmarkSelector, PointsElsewhere, assign
-from ldmaps.landmarks.elsewhere import cover_elsewhere
+from ldmaps.landmarks.blocks import cover_blocks
 
 
 class PrunedSpanningTree(LandmarkSelector):
@@ -68,7 +68,7 @@ class PrunedSpanningTree(LandmarkSelector):
         """Choose landmarks; see :class:`~ldmaps.landmarks.base.LandmarkSelector`."""
         if self.growth == "adopting":
             if isinstance(walk.points, PointsElsewhere):
-                return assign(walk, cover_elsewhere(walk, walk.points, _sampled_tree, rng))
+                return assign(walk, cover_blocks(walk, walk.points, _sampled_tree, rng))
             parent = _grow_adopting(walk, rng, may_fall_apart=self._may_fall_apart)
         elif self.growth == "literal" and isinstance(walk.points, PointsElsewhere):
             raise InvalidInputError(

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ldmaps.errors import AccuracyWarning, InvalidInputError, OutsideDomainWarning
-from ldmaps.extension.embedder import Coverage, Placed
+from ldmaps.extension.embedder import Coverage, Projected
 from ldmaps.fit.assemble import Fit
 from ldmaps.fit.data import Data, array_shape, check_frames_taken, prepare_data
 from ldmaps.fit.fit_map import fit_map
@@ -112,7 +112,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             from ldmaps.cluster.arrays import lazy_transform
 
             return lazy_transform(self._new_blocks(X), self.embedder_)  # type: ignore[no-any-return]
-        return self._placed(X, warns=True).coordinates
+        return self._projected(X, warns=True).coordinates
 
     def gradient(self, X: ArrayLike) -> NDArray[Any]:
         """Return the derivatives of the coordinates of new points ``X`` by their features.
@@ -299,7 +299,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             from ldmaps.cluster.arrays import lazy_coverage
 
             return lazy_coverage(self._new_blocks(X), self.embedder_)
-        return self._placed(X).coverage
+        return self._projected(X).coverage
 
     def save(self, path: str | os.PathLike[str], *, include_embedding: bool = True) -> None:
         """Write the fitted map to a file that :func:`ldmaps.load` reads, whole or not at all.
@@ -366,11 +366,11 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         self._fit_result = None
         return self
 
-    def _placed(self, X: Any, *, warns: bool = False) -> Placed:
+    def _projected(self, X: Any, *, warns: bool = False) -> Projected:
         """Embed new points: an array at once, anything else in chunks, which are read ahead."""
         learned, sample = self.__dict__, OutsideSample()
         if type(X) is np.ndarray and "map_" in learned and "feature_names_in_" not in learned:
-            directly: Placed | None = self.map_.embedder.place_directly(X, self.n_threads)
+            directly: Projected | None = self.map_.embedder.project_directly(X, self.n_threads)
             if directly is not None:
                 if warns and are_mostly_outside(directly):
                     sample.add(X, directly.coverage.inside)
@@ -379,16 +379,16 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         source = self._source_of(X)
         if source is None:
             points = self._new_array(X)
-            placed = self.embedder_.place(points, self.n_threads)
-            if warns and are_mostly_outside(placed):
-                sample.add(np.asarray(points), placed.coverage.inside)
+            projected = self.embedder_.project(points, self.n_threads)
+            if warns and are_mostly_outside(projected):
+                sample.add(np.asarray(points), projected.coverage.inside)
                 self._warn_of_outside(sample)
-            return placed
+            return projected
         parts = []
-        for chunk, placed in embed_chunks(self.embedder_, source, self.n_threads):
-            parts.append(placed)
+        for chunk, projected in embed_chunks(self.embedder_, source, self.n_threads):
+            parts.append(projected)
             if warns:
-                sample.add(chunk.frames, placed.coverage.inside)
+                sample.add(chunk.frames, projected.coverage.inside)
         if warns:
             atoms = source.atoms if isinstance(source, FrameSource) else None
             self._warn_of_outside(sample, source.item, None if atoms is None else atoms.labels)
@@ -396,7 +396,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             raise InvalidInputError(
                 f"there are no frames in {source.describe()}; check start, stop and the files"
             )
-        return Placed.joined(parts)
+        return Projected.joined(parts)
 
     def checked_points(self, X: Any) -> PointSource | NDArray[Any]:
         """Return new points ``X`` after the checks of :meth:`transform`: a source of chunks, or an array."""

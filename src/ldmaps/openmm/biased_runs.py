@@ -93,11 +93,11 @@ class BiasLog(FrameReporter):
 
     def report(self, simulation: Any, state: Any) -> None:
         """Write a line about a ``simulation``, the run, at ``state``, which has its positions."""
-        placed, bias = self._model.embedder_.place(self._frame(simulation, state), 1), ""
+        projected, bias = self._model.embedder_.project(self._frame(simulation, state), 1), ""
         if self._bias_energy is not None:
             bias = f"{self._bias_energy(simulation.context):.6g}"
-        inside, distance = bool(placed.coverage.inside[0]), f"{placed.coverage.distance[0]:.5g}"
-        coordinates = [f"{value:.8g}" for value in placed.coordinates[0]]
+        inside, distance = bool(projected.coverage.inside[0]), f"{projected.coverage.distance[0]:.5g}"
+        coordinates = [f"{value:.8g}" for value in projected.coordinates[0]]
         time = f"{state.getTime()._value:.6g}"
         self._write([simulation.currentStep, time, *coordinates, bias, distance, int(inside)])
         self._verdicts.append(inside)

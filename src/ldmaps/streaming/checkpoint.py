@@ -56,7 +56,7 @@ class Checkpoint:
         # the only checkpoint does not, and no run could go on with them.
         sync_folder(os.path.dirname(self.path) or ".")
         try:
-            content = json.loads(text.decode("utf-8"), parse_int=_whole)
+            content = json.loads(text.decode("utf-8"), parse_int=_integer)
         except UnicodeDecodeError as error:
             raise damaged(self.path, "it is not text") from error
         except (ValueError, RecursionError) as error:
@@ -74,11 +74,16 @@ class Checkpoint:
 
     def write(self, **content: Any) -> None:
         """Replace the checkpoint; after a crash either the old or the new one is there, whole."""
-        whole = {"format": FORMAT_NAME, "version": FORMAT_VERSION, "library_version": __version__, **content}
-        whole["checksum"] = _checksum(whole)
+        document = {
+            "format": FORMAT_NAME,
+            "version": FORMAT_VERSION,
+            "library_version": __version__,
+            **content,
+        }
+        document["checksum"] = _checksum(document)
         try:
             with written_whole(self.path) as stream:
-                stream.write(json.dumps(whole, indent=1).encode())
+                stream.write(json.dumps(document, indent=1).encode())
         except OSError as error:
             raise CheckpointError(
                 f"could not write the checkpoint {self.path} ({error.strerror or error}). The previous checkpoint is "
@@ -95,7 +100,7 @@ def damaged(path: str, how: str) -> CheckpointError:
     )
 
 
-def _whole(digits: str) -> int:
+def _integer(digits: str) -> int:
     if len(digits) > 18:  # what arrays cannot hold
         raise ValueError(f"{digits[:40]} is larger than any count")
     return int(digits)

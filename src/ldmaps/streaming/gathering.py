@@ -79,7 +79,7 @@ class Gathering:
         self._ended = False
         self._outcome: BaseException | None = None
         self._heard: float | None = None  # when something came, or when it was first listened for
-        self._told = False
+        self._has_warned = False
 
     def step(self) -> tuple[int, float] | Records | None:
         """Return a batch to deliver, for how many records at most and seconds to poll, or None at the end."""
@@ -109,7 +109,7 @@ class Gathering:
             self._listen()
             return False
         if self.stall_after is not None:
-            self._heard, self._told = door.monotonic(), False
+            self._heard, self._has_warned = door.monotonic(), False
         self._received += count
         if not self.max_delay:
             self._ready = records
@@ -138,7 +138,7 @@ class Gathering:
 
     def _listen(self) -> None:
         """Warn or fail when nothing came for too long, once per stall."""
-        if self.stall_after is None or self._told:
+        if self.stall_after is None or self._has_warned:
             return
         now = door.monotonic()
         if self._heard is None:
@@ -146,7 +146,7 @@ class Gathering:
         silence = now - self._heard
         if silence < self.stall_after:
             return
-        self._told = True
+        self._has_warned = True
         self.stalls += 1
         limit = Named("stall_after", float(self.stall_after))
         text = (f"nothing came from {self._name} for {silence:.3g} s (", limit, ")")

@@ -68,13 +68,13 @@ class RecordEmbedder:
         if not len(records):
             return self._nothing(records)
         try:
-            placed = self._embedder.place(records.points, self.n_threads)
+            projected = self._embedder.project(records.points, self.n_threads)
         except InvalidInputError:
             records = _repaired(records, self._embedder, width)
             if not len(records):
                 return self._nothing(records)
-            placed = self._embedder.place(records.points, self.n_threads)
-        coordinates, coverage = placed.coordinates, placed.coverage
+            projected = self._embedder.project(records.points, self.n_threads)
+        coordinates, coverage = projected.coordinates, projected.coverage
         events: tuple[Event, ...] = ()
         tracker = self._tracker
         if tracker is None:

@@ -155,17 +155,17 @@ class ErrorEstimator:
 
     def __init__(self, judged: JudgedMap, reference: Reference) -> None:
         self._judged, modes = judged, _further_modes(judged)
-        self._whole = _StandIn(judged, reference, modes)
+        self._full = _StandIn(judged, reference, modes)
         self._missing = max(0.0, 1.0 - len(reference.points) / reference.n_training)
         halves = _halves(judged, reference) if self._missing else ()
         self._halves = [_StandIn(judged, half, modes) for half in halves]
 
     def estimate(self, points: Points) -> ErrorEstimate:
         """Compare the map with its stand-in at prepared points."""
-        whole, judged = self._whole, self._judged
+        full, judged = self._full, self._judged
         n_threads = judged.walk.n_threads
         ours = judged.embedder.extend(points, n_threads)
-        better = whole.embedder.extend(points, n_threads)
+        better = full.embedder.extend(points, n_threads)
         change = ours.coordinates.astype(np.float64) - better.coordinates
         near = np.minimum(ours.squared_distance, better.squared_distance) <= judged.walk.epsilon
         # A half of a sample is as far from the sample as that is from another like it: of twice the variance, and half
@@ -176,8 +176,8 @@ class ErrorEstimator:
                 squares + (half.embedder.extend(points, n_threads).coordinates - better.coordinates) ** 2
             )
         sampling = np.sqrt(self._missing * squares.sum(axis=1) / 2.0)
-        result = ErrorEstimate(change, whole.ranges, near, sampling, whole.n_points)
-        _warn(result, whole)
+        result = ErrorEstimate(change, full.ranges, near, sampling, full.n_points)
+        _warn(result, full)
         return result
 
 
@@ -240,29 +240,29 @@ def _halves(judged: JudgedMap, reference: Reference) -> list[Reference]:
     """Return two halves of a reference, each with the weight of every cell that it has points of."""
     cells = judged.embedder.extend(reference.points, judged.walk.n_threads).nearest
     count = judged.embedder.n_landmarks
-    whole = np.bincount(cells, weights=reference.weights, minlength=count)
+    full = np.bincount(cells, weights=reference.weights, minlength=count)
     # By turns within each cell, in a random order.
     order = np.random.default_rng(0).permutation(len(cells))
     order = order[np.argsort(cells[order], kind="stable")]
     halves = []
     for part in (np.sort(order[::2]), np.sort(order[1::2])):
         here = np.bincount(cells[part], weights=reference.weights[part], minlength=count)
-        weights = reference.weights[part] * whole[cells[part]] / here[cells[part]]
+        weights = reference.weights[part] * full[cells[part]] / here[cells[part]]
         halves.append(Reference(reference.points.take(part), weights, reference.n_training))
     return halves
 
 
-def _warn(result: ErrorEstimate, whole: _StandIn) -> None:
+def _warn(result: ErrorEstimate, full: _StandIn) -> None:
     reasons = []
-    if len(whole.lost):
-        shown = ", ".join(f"psi{index + 2}" for index in whole.lost)
+    if len(full.lost):
+        shown = ", ".join(f"psi{index + 2}" for index in full.lost)
         reasons.append(
             f"less than half of {shown} overlaps with any coordinate of the exact map, "
             "so errors are as large as the coordinates themselves"
         )
-    if whole.last_change > SETTLED:
+    if full.last_change > SETTLED:
         reasons.append(
-            f"its last step changed it by {whole.last_change:.0%}, so it has not converged and gives an order of "
+            f"its last step changed it by {full.last_change:.0%}, so it has not converged and gives an order of "
             "magnitude only; fit more landmarks"
         )
     far = int((~result.inside).sum())
@@ -308,8 +308,8 @@ def _share_changed(own: _Array, before: _Array, after: _Array) -> float:
     ranges = np.ptp(after, axis=0) / lengths
     after = after / lengths
     before, own = (match_columns(after, other / np.linalg.norm(other, axis=0)) for other in (before, own))
-    last, whole = (np.linalg.norm((after - other) / ranges) for other in (before, own))
-    return float(last / whole) if whole > _NO_ERROR * np.sqrt(own.size) else 0.0
+    last, full = (np.linalg.norm((after - other) / ranges) for other in (before, own))
+    return float(last / full) if full > _NO_ERROR * np.sqrt(own.size) else 0.0
 
 
 def _rayleigh_ritz(trial: _Array, products: _Array, stationary: _Array) -> tuple[_Array, NDArray[Any]]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.diffusion.pairwise import squared_tile
-from ldmaps.extension.embedder import Embedder, Placed
+from ldmaps.extension.embedder import Embedder, Projected
 
 #: Data with a smaller share of points inside the map do not belong to it.
 FEW_INSIDE = 0.01
@@ -79,13 +79,13 @@ class OutsideSample:
         return np.concatenate(self._parts)
 
 
-def are_mostly_outside(placed: Placed) -> bool:
+def are_mostly_outside(projected: Projected) -> bool:
     """Say whether hardly any of embedded points are inside the map, judging a thousand of many; no for a few points."""
-    n_points = len(placed.coordinates)
+    n_points = len(projected.coordinates)
     if n_points < FEW_POINTS:
         return False
     step = max(1, n_points // JUDGED)
-    return placed.count_inside(step) < FEW_INSIDE * -(-n_points // step)
+    return projected.count_inside(step) < FEW_INSIDE * -(-n_points // step)
 
 
 def outside_warning(
@@ -133,7 +133,7 @@ def _other_unit(model: Any, points: NDArray[Any]) -> str | None:
             continue
         if not frames and factor * _spread(points) < LEAST_SPREAD * _spread(landmarks):
             continue
-        share = float(model.embedder_.place(factor * points).coverage.inside.mean())
+        share = float(model.embedder_.project(factor * points).coverage.inside.mean())
         if share >= SHARE_RESCALED:
             return f"multiplied by {factor:.4g}, {100 * share:.0f} % of the first would be: {reason}"
     return None

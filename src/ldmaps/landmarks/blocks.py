@@ -47,7 +47,7 @@ def traverse(
     return indices, squared
 
 
-def farthest_elsewhere(
+def farthest_in_blocks(
     walk: Walk, points: PointsElsewhere, count: int, rng: np.random.Generator
 ) -> NDArray[np.intp]:
     """Return ``count`` landmarks within 2.2 times the best radius of all points."""
@@ -72,7 +72,7 @@ def farthest_elsewhere(
     )
 
 
-def cover_elsewhere(
+def cover_blocks(
     walk: Walk,
     points: PointsElsewhere,
     select: Callable[[Walk, np.random.Generator], NDArray[np.intp]],
