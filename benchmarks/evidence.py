@@ -4,6 +4,7 @@
     python -m benchmarks.evidence --list          lists what was measured with which commit, and how long it took
     python -m benchmarks.evidence --only speed    runs the benchmarks whose name has this text
     python -m benchmarks.evidence --hours 2       begins no benchmark after so long
+    python -m benchmarks.evidence --jobs 2        runs two at once, one thread each, of those that time nothing
     python -m benchmarks.evidence --full          all folds, sizes and seeds: most of a day
 
 What was measured is kept in ``docs/evidence.json``: a benchmark counts as done if neither the package nor the
@@ -18,8 +19,10 @@ import os
 import shlex
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
@@ -30,6 +33,8 @@ from ldmaps import __version__
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 STORE = DOCS / "evidence.json"
+#: Of the file, which benchmarks that run at once write.
+LOCK = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,8 @@ class Benchmark:
     afresh: str = ""
     #: what ``--full`` runs instead: more folds, sizes or seeds
     full: tuple[str, ...] = ()
+    #: whether wall time is among its answers, so that it must run alone
+    times: bool = False
 
 
 BENCHMARKS = (
@@ -53,6 +60,7 @@ BENCHMARKS = (
         "What does the demo find, and how fast?",
         {},
         ("-m tools.page_numbers",),
+        times=True,
     ),
     Benchmark(
         "paper",
@@ -77,36 +85,47 @@ BENCHMARKS = (
         "--again",
         full=("benchmarks/perturbation.py", "benchmarks/estimate_search.py --seeds 2"),
     ),
-    Benchmark("speed", "How fast is it?", {"benchmarks/speed.md": "speed"}, ("benchmarks/run.py",)),
+    Benchmark(
+        "speed",
+        "How fast is it?",
+        {"benchmarks/speed.md": "speed"},
+        ("benchmarks/run.py",),
+        times=True,
+    ),
     Benchmark(
         "stream",
         "How fast are streams, and how late?",
         {"benchmarks/stream.md": "streams"},
         ("benchmarks/stream.py",),
+        times=True,
     ),
     Benchmark(
         "embedding",
         "How near is embedding to the speed of memory?",
         {"benchmarks/embedding.md": "embedding"},
         ("benchmarks/embedding.py",),
+        times=True,
     ),
     Benchmark(
         "gradient",
         "What do gradients cost?",
         {"benchmarks/gradient.md": "gradients"},
         ("benchmarks/gradient.py",),
+        times=True,
     ),
     Benchmark(
         "features",
         "What do internal coordinates cost?",
         {"benchmarks/features.md": "internal coordinates"},
         ("benchmarks/features.py",),
+        times=True,
     ),
     Benchmark(
         "surroundings",
         "What does everything around a map cost?",
         {"benchmarks/surroundings.md": "overheads"},
         ("benchmarks/surroundings.py",),
+        times=True,
     ),
     Benchmark(
         "scale",
@@ -115,6 +134,7 @@ BENCHMARKS = (
         ("benchmarks/scale.py",),
         "--again",
         full=("benchmarks/scale.py --full",),
+        times=True,
     ),
     Benchmark(
         "cluster",
@@ -122,12 +142,14 @@ BENCHMARKS = (
         {"benchmarks/cluster.md": "clusters"},
         ("benchmarks/cluster.py",),
         full=("benchmarks/cluster.py --points 10000000 --frames 2000000 --turns 3",),
+        times=True,
     ),
     Benchmark(
         "planning",
         "Does `plan` predict time and memory?",
         {"benchmarks/planning.md": "planning"},
         ("benchmarks/planning.py",),
+        times=True,
     ),
     Benchmark(
         "bandwidth",
@@ -197,6 +219,7 @@ BENCHMARKS = (
         "Do other packages agree?",
         {"benchmarks/compare.md": "side by side"},
         ("benchmarks/compare.py",),
+        times=True,
     ),
     Benchmark("quotes", "What do the commands of the pages print?", {}, ("tools/quotes.py",)),
 )
@@ -245,7 +268,9 @@ def releases_behind(measured: str, releases: Iterable[str]) -> int:
     return list(releases).index(measured)
 
 
-def run(benchmark: Benchmark, store: dict[str, Measured], *, full: bool = False) -> None:
+def run(
+    benchmark: Benchmark, store: dict[str, Measured], *, full: bool = False, threads: int | None = None
+) -> None:
     """Run the commands of a benchmark, and write down how long it took; one that was interrupted resumes."""
     before = store.get(benchmark.name)
     resumes = before is not None and not before.is_whole and before.commit == commit()
@@ -253,6 +278,8 @@ def run(benchmark: Benchmark, store: dict[str, Measured], *, full: bool = False)
     env = os.environ | {
         "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     }
+    if threads:
+        env |= dict.fromkeys(("LDMAPS_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), str(threads))
     commands = (full and benchmark.full) or benchmark.commands
     for place, command in enumerate(commands, start=1):
         is_last = place == len(commands)
@@ -266,10 +293,36 @@ def run(benchmark: Benchmark, store: dict[str, Measured], *, full: bool = False)
             ended = is_last
         finally:
             spent += time.monotonic() - start
-            store[benchmark.name] = Measured(
+            measured = Measured(
                 commit(), __version__, date.today().isoformat(), machine(), round(spent, 1), ended
             )
-            write_store(store)
+            with LOCK:
+                store[benchmark.name] = measured
+                write_store(store)
+
+
+def run_all(
+    wanted: Sequence[Benchmark], store: dict[str, Measured], jobs: int, hours: float, *, full: bool
+) -> list[str]:
+    """Run benchmarks, several at once if they time nothing; return the names of those that failed."""
+    end, failed = time.monotonic() + 3600 * hours, list[str]()
+
+    def one(benchmark: Benchmark, threads: int | None = None) -> None:
+        if time.monotonic() > end:
+            print(f"evidence: {benchmark.name} is left for another run")
+            return
+        try:
+            run(benchmark, store, full=full, threads=threads)
+        except subprocess.CalledProcessError as error:
+            print(f"evidence: {benchmark.name} failed with status {error.returncode}", flush=True)
+            failed.append(benchmark.name)
+
+    alone = [benchmark for benchmark in wanted if benchmark.times or jobs == 1]
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(lambda benchmark: one(benchmark, 1), [each for each in wanted if each not in alone]))
+    for benchmark in alone:
+        one(benchmark)
+    return failed
 
 
 def duration(seconds: float) -> str:
@@ -314,6 +367,7 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="run nothing, list what was measured")
     parser.add_argument("--only", default="", help="benchmarks whose name has this text (all)")
     parser.add_argument("--hours", type=float, default=float("inf"), help="begin none after so long")
+    parser.add_argument("--jobs", type=int, default=1, help="at once, of those that time nothing (1)")
     parser.add_argument("--full", action="store_true", help="all folds, sizes and seeds: most of a day")
     options = parser.parse_args()
     chosen = [benchmark for benchmark in BENCHMARKS if options.only in benchmark.name]
@@ -334,16 +388,17 @@ def main() -> None:
             f"evidence: there are uncommitted changes in {', '.join(CODE)}; "
             "commit them, so that the pages can name a commit"
         )
-    end = time.monotonic() + 3600 * options.hours
+    current = [name for name, measured in store.items() if measured.is_current]
     for benchmark in chosen:
-        measured = store.get(benchmark.name)
-        if measured and measured.is_current:
+        if benchmark.name in current:
             print(f"evidence: {benchmark.name} was measured with this code")
-        elif time.monotonic() > end:
-            print(f"evidence: {benchmark.name} is left for another run")
-        else:
-            run(benchmark, store, full=options.full)
+    wanted = [benchmark for benchmark in chosen if benchmark.name not in current]
+    failed = run_all(wanted, store, options.jobs, options.hours, full=options.full)
     subprocess.run([sys.executable, "-m", "tools.page_numbers", "--fill"], cwd=ROOT, check=True)
+    if failed:
+        raise SystemExit(
+            f"evidence: {', '.join(failed)} failed; see the output above, and run the same again"
+        )
 
 
 if __name__ == "__main__":

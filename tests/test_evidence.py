@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -67,6 +68,43 @@ def test_an_interrupted_benchmark_is_not_current_and_resumes(tree, capfd):
     evidence.run(resuming, store)
     assert evidence.read_store()["quick"].is_whole
     assert "--again" not in capfd.readouterr().out
+
+
+def test_those_that_time_nothing_run_at_once_and_the_others_alone(tree, monkeypatch):
+    order, counted, running = [], threading.Barrier(2, timeout=60), []
+
+    def run(benchmark, store, *, full, threads):
+        running.append(benchmark.name)
+        if benchmark.times:
+            assert running == [benchmark.name]
+            assert threads is None
+        else:
+            counted.wait()  # the other one runs as well
+            assert threads == 1
+        running.remove(benchmark.name)
+        order.append(benchmark.name)
+        if benchmark.name == "b":
+            raise subprocess.CalledProcessError(1, "b")
+
+    monkeypatch.setattr(evidence, "run", run)
+    wanted = [
+        Benchmark("clock", "?", {}, (), times=True),
+        Benchmark("a", "?", {}, ()),
+        Benchmark("b", "?", {}, ()),
+    ]
+    assert evidence.run_all(wanted, {}, 2, 1.0, full=False) == ["b"]
+    assert order[-1] == "clock"
+    assert sorted(order) == ["a", "b", "clock"]
+    assert evidence.run_all(wanted, {}, 2, -1.0, full=False) == []
+    assert len(order) == 3
+
+
+def test_full_runs_the_longer_commands(tree):
+    (tree / "status").write_text("0")
+    longer = Benchmark("quick", "?", {}, QUICK.commands, full=('-c \'open("b", "a").write("1")\'',))
+    evidence.run(longer, {}, full=True)
+    assert (tree / "b").exists()
+    assert not (tree / "a").exists()
 
 
 def test_uncommitted_code_is_not_measured(tree, monkeypatch):
