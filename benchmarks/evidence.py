@@ -186,7 +186,7 @@ BENCHMARKS = (
         "states",
         "Are rare states kept, at the same ε?",
         {"benchmarks/states.md": "states"},
-        ("benchmarks/states.py",),
+        ("benchmarks/real_tables.py", "benchmarks/states.py"),
     ),
     Benchmark(
         "sampling",

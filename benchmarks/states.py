@@ -6,11 +6,11 @@ map finds them as groups. Ratios of ε are those of two halves and of four quart
 how well the coordinates that should be found agree between maps of the halves, the smallest canonical correlation over
 all points.
 
-Usage: python benchmarks/states.py [--only NAME] [--rules bulk local] [--points N] [--seeds K] [--first-seed K]
-           [--csv FILE] [--before FILE] [--page]
+Usage: python benchmarks/states.py [--only NAME] [--rules bulk local] [--points N] [--seeds 3] [--first-seed 700]
+           [--again] [--page]
 
-``--csv`` adds a line per data set as soon as it is known; ``--before`` names such a file of an earlier version, whose
-rule "bulk" is beside this one's on the page, which is written anew with ``--page`` after all else.
+A line of docs/benchmarks/states.csv (and of states_rare.csv) is written as soon as it is known; what they hold of this
+commit is not computed again, and all else is forgotten. The page also shows what real_tables.py has measured.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from harness import DOCS, provenance
+import real_tables
+from harness import DOCS, commit, provenance
 
 from ldmaps import LandmarkDiffusionMap, datasets
 
@@ -41,7 +42,13 @@ HEAD = (
     "left_out",
     "carried",
     "seconds",
+    "commit",
 )
+#: Points, and points of a third state that is far smaller than 1 %.
+RARE = ((1000, 15), (2000, 22), (4000, 12), (4000, 20), (20_000, 20), (20_000, 40))
+RARE_HEAD = ("points", "state", "seed", "kept", "commit")
+#: Halves have "the same" ε up to this factor.
+SAME = 1.2
 #: Share of a state's points that may be left out.
 MOST_GONE = 0.05
 #: Points, and the state of each: 0 for the rest, -1 where there is none to find.
@@ -191,7 +198,15 @@ def measure(name: str, rule: str, n_points: int, seed: int) -> dict[str, object]
             (weights.sum(axis=0) ** 2 / (weights**2 / model.multiplicities_[:, None]).sum(axis=0)).min()
         ),
         "seconds": seconds,
+        "commit": commit(),
     }
+
+
+def measure_rare(n_points: int, n_rare: int, seed: int) -> dict[str, object]:
+    """Say whether a map keeps a third state of so few points."""
+    X, state = third_state(n_points, np.random.default_rng(seed), n_rare / n_points)
+    kept = are_kept(state, LandmarkDiffusionMap().fit(X).diagnosis_.left_out)
+    return dict(zip(RARE_HEAD, (n_points, n_rare, seed, int(kept), commit()), strict=True))
 
 
 def ratio(maps: Sequence[LandmarkDiffusionMap]) -> float:
@@ -216,72 +231,99 @@ def summary(rows: Sequence[dict[str, str]], has_states: bool) -> list[str]:
     ]
 
 
-def read(path: str | Path) -> list[dict[str, str]]:
-    with open(path, newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+def read(path: Path) -> list[dict[str, str]]:
+    """Return what was measured with this commit."""
+    if not path.exists():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        return [row for row in csv.DictReader(file) if row.get("commit") == commit()]
 
 
-def page(rows: list[dict[str, str]], before: list[dict[str, str]], made: str) -> str:
+def begin(path: Path, head: Sequence[str], *, again: bool) -> list[dict[str, str]]:
+    """Return what is known, and leave nothing else in the file."""
+    known = [] if again else read(path)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, head)
+        writer.writeheader()
+        writer.writerows(known)
+    return known
+
+
+def add(path: Path, head: Sequence[str], row: dict[str, object]) -> None:
+    with path.open("a", newline="", encoding="utf-8") as file:
+        csv.DictWriter(file, head).writerow(
+            {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in row.items()}
+        )
+
+
+def page(rows: list[dict[str, str]], rare: list[dict[str, str]], made: str) -> str:
     """Return the page: a line for each kind of data and rule."""
     lines = [
         "| data | rule | states kept | ε of halves | ε of quarters | span of halves | left out at most | fit |",
         "|---|---|---|---|---|---|---|---|",
     ]
+    apart = []
     for name in KINDS:
-        has_states = name not in WITHOUT_STATES
-        title = name
-        for label, found, rule in (
-            ("bulk, before", before, "bulk"),
-            ("bulk", rows, "bulk"),
-            ("local", rows, "local"),
-        ):
-            own = [row for row in found if row["data"] == name and row["rule"] == rule]
+        has_states, title = name not in WITHOUT_STATES, name
+        for rule in ("bulk", "local"):
+            own = [row for row in rows if row["data"] == name and row["rule"] == rule]
             if own:
-                lines.append(f"| {' | '.join([title, label, *summary(own, has_states)])} |")
+                lines.append(f"| {' | '.join([title, rule, *summary(own, has_states)])} |")
                 title = ""
+                worst = max(float(row["halves"]) for row in own)
+                if worst > SAME:
+                    apart.append(f"{name} ({rule}) {worst:.3g}")
+    with_states = [row for row in rows if row["data"] not in WITHOUT_STATES]
+    kept = sum(int(row["kept"]) for row in with_states)
+    few = [
+        f"{kept_of} of {len(own)} with {int(n_rare)} points of {int(n_points):,}"
+        for n_points, n_rare in RARE
+        if (own := [row for row in rare if (row["points"], row["state"]) == (str(n_points), str(n_rare))])
+        for kept_of in [sum(int(row["kept"]) for row in own)]
+    ]
+    texts = {
+        "{table}": "\n".join(lines),
+        "{kept}": f"{kept} of {len(with_states)}",
+        "{factor}": f"{SAME:g}",
+        "{apart}": f"but for {'; '.join(apart)}" if apart else "on all kinds",
+        "{rare}": ", ".join(few),
+        "{real}": real_tables.section(),
+    }
     prose = (Path(__file__).parent / "prose" / "states.md").read_text(encoding="utf-8")
-    return prose.replace("{table}", "\n".join(lines)) + f"\n`python benchmarks/states.py`, {made}.\n"
+    for place, text in texts.items():
+        prose = prose.replace(place, text)
+    return prose + f"\n`python benchmarks/states.py`, {made}.\n"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", help="kinds whose name has this text (all)")
     parser.add_argument("--rules", nargs="+", default=["bulk", "local"])
     parser.add_argument("--points", type=int, default=4000)
-    parser.add_argument("--seeds", type=int, default=8)
-    parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--csv", default=str(DOCS / "states.csv"))
-    parser.add_argument("--before", default=str(DOCS / "states_before.csv"))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first-seed", type=int, default=700)
+    parser.add_argument("--again", action="store_true", help="forget what is known")
     parser.add_argument("--page", action="store_true", help="only write the page, of what was measured")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    made = provenance()  # while the tree is as it was committed
+    made, path, rare_path = provenance(), DOCS / "states.csv", DOCS / "states_rare.csv"
+    seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
     if not arguments.page:
-        path = Path(arguments.csv)
-        known = read(path) if path.exists() else []
+        known = begin(path, HEAD, again=arguments.again)
         done = {(row["data"], row["rule"], int(row["seed"])) for row in known}
-        with path.open("a", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, HEAD)
-            if not known:
-                writer.writeheader()
-            for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
-                for rule in arguments.rules:
-                    for name in KINDS:
-                        if arguments.only in name and (name, rule, seed) not in done:
-                            row = measure(name, rule, arguments.points, seed)
-                            writer.writerow(
-                                {
-                                    key: f"{value:.4g}" if isinstance(value, float) else value
-                                    for key, value in row.items()
-                                }
-                            )
-                            file.flush()
-    if arguments.csv == str(DOCS / "states.csv"):
-        before = read(arguments.before) if Path(arguments.before).exists() else []
-        text = page(read(arguments.csv), before, f"on {made}")
-        (DOCS / "states.md").write_text(text, encoding="utf-8")
+        rare = begin(rare_path, RARE_HEAD, again=arguments.again)
+        rare_done = {tuple(int(row[name]) for name in RARE_HEAD[:3]) for row in rare}
+        for seed in seeds:
+            for n_points, n_rare in RARE:
+                if (n_points, n_rare, seed) not in rare_done:
+                    add(rare_path, RARE_HEAD, measure_rare(n_points, n_rare, seed))
+            for rule in arguments.rules:
+                for name in KINDS:
+                    if arguments.only in name and (name, rule, seed) not in done:
+                        add(path, HEAD, measure(name, rule, arguments.points, seed))
+    (DOCS / "states.md").write_text(page(read(path), read(rare_path), f"on {made}"), encoding="utf-8")
 
 
 if __name__ == "__main__":
