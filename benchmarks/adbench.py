@@ -198,7 +198,7 @@ def main(folder: Path, asked: list[str]) -> None:
                 print(*row.values(), flush=True)
     numbers = {int(path.stem.partition("_")[0]) for path in paths}
     absent = sorted(set(range(1, 48)) - numbers)
-    missing = f"Numbers {', '.join(map(str, absent))} were not at hand." if absent else ""
+    missing = f"Numbers {', '.join(map(str, absent))} were not measured." if absent else ""
     text = page(rows, missing)
     print(text)
     if not asked:

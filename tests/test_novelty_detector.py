@@ -103,6 +103,38 @@ def test_outliers_that_are_all_alike_are_found_with_contamination(training):
     assert NoveltyDetector().fit(points).labels_[-100:].mean() < 0.5  # landmarks are among them
 
 
+def groups_of_two_densities(count, seed):
+    """Points in a dense group and, 30 %, in one that is ten times as wide and far from it."""
+    rng = np.random.default_rng(seed)
+    points, is_sparse = rng.normal(size=(count, 3)), rng.random(count) < 0.3
+    points[~is_sparse] *= 0.3
+    points[is_sparse] = 40.0 + 3.0 * points[is_sparse]
+    return points
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_far_from_groups_of_unlike_density_distances_are_plain(seed):
+    """A map of such groups has local scales, by which what is far from the sparse one seems near."""
+    training, new = groups_of_two_densities(1000, seed), groups_of_two_densities(400, seed + 50)
+    found = NoveltyDetector().fit(training)
+    assert not found.map_.metric_.has_local_scales
+    landmarks = training[found.map_.landmark_indices_]
+    nearest = np.linalg.norm(new[:, None] - landmarks, axis=2).min(axis=1)
+    np.testing.assert_allclose(-found.score_samples(new), nearest / np.sqrt(found.map_.epsilon_), rtol=1e-5)
+    assert np.mean(found.predict(new) == -1) < 0.12
+    directions = normal_points(50, seed)[:, :3]
+    away = 40.0 + 20.0 * directions / np.linalg.norm(directions, axis=1, keepdims=True)
+    assert (found.predict(away) == -1).mean() > 0.95
+
+
+def test_scores_with_contamination_are_plain_distances_in_maps_with_local_scales():
+    points, new = groups_of_two_densities(300, 0), groups_of_two_densities(20, 1)
+    found = NoveltyDetector(DiffusionMap(2, "local"), contamination=0.05).fit(points)
+    assert found.map_.metric_.has_local_scales
+    distances = np.sort(np.linalg.norm(new[:, None] - points, axis=2), axis=1)[:, 14]
+    np.testing.assert_allclose(-found.score_samples(new), distances / np.sqrt(found.map_.epsilon_), rtol=1e-6)
+
+
 def test_frames_of_a_trajectory_are_scored_in_chunks():
     mdtraj = pytest.importorskip("mdtraj")
     rng = np.random.default_rng(0)

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OutlierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from ldmaps.diffusion.walk import minimum_spanning_tree
 from ldmaps.errors import DisconnectedWarning, InvalidInputError, OutlierWarning
 from ldmaps.extension.calibration import FEWEST_HELD, Calibration
 from ldmaps.extension.share_distance import share_distances
@@ -40,8 +41,9 @@ class NoveltyDetector(OutlierMixin, BaseEstimator):
     ----------
     estimator : LandmarkDiffusionMap or DiffusionMap, optional
         The map, which is cloned and fitted. By default a :class:`~ldmaps.LandmarkDiffusionMap` with 400 landmarks, or
-        half as many as points if these are fewer. Without ``contamination``, a map whose landmarks are all its points
-        gives every training point the score 0.
+        half as many as points if these are fewer, and with one bandwidth for all, however far groups are apart. Without
+        ``contamination``, a map with local bandwidths scores by distances in local units, and one whose landmarks are
+        all its points gives every training point the score 0.
     contamination : float, optional
         Share of the training points that are outliers, above 0 and at most 0.5: that many of them are beyond the
         threshold. Use it if the training data contain outliers. The score is then the distance within which landmarks
@@ -110,6 +112,9 @@ class NoveltyDetector(OutlierMixin, BaseEstimator):
             warnings.simplefilter("ignore", OutlierWarning)
             warnings.simplefilter("ignore", DisconnectedWarning)
             self.map_ = model.fit(X)
+            if self.estimator is None and self.contamination is None and self.map_.metric_.has_local_scales:
+                # In local units, what is far from everything seems near. Scores depend on no other ε.
+                self.map_ = clone(model).set_params(epsilon=self._joining_epsilon(X)).fit(X)
         self.n_features_in_: int = self.map_.n_features_in_
         if hasattr(self.map_, "feature_names_in_"):
             self.feature_names_in_ = self.map_.feature_names_in_
@@ -189,11 +194,23 @@ class NoveltyDetector(OutlierMixin, BaseEstimator):
         model = self.map_
         if self.contamination is None:
             return np.asarray(model.coverage(X).distance, dtype=np.float64)
+        return self._share_distances(X, float(self.contamination))
+
+    def _share_distances(self, X: ArrayLike, share: float) -> NDArray[np.float64]:
+        model = self.map_
         given = model.checked_points(X)
         blocks = (chunk.frames for chunk in given) if isinstance(given, PointSource) else [given]
-        settings = model.multiplicities_, float(self.contamination), model.n_threads
+        settings = model.multiplicities_, share, model.n_threads
         return np.concatenate(
             [share_distances(model.embedder_, model.embedder_.prepare(block), *settings) for block in blocks]
+        )
+
+    def _joining_epsilon(self, X: ArrayLike) -> float:
+        """Return a bandwidth by which points reach their landmarks and these each other, however far groups are."""
+        embedder = self.map_.embedder_
+        tree = minimum_spanning_tree(embedder.metric.plain, embedder.landmarks.plain)
+        return 1.01 * max(
+            tree.connecting_epsilon, embedder.epsilon * self._share_distances(X, 0.0).max() ** 2
         )
 
     @property

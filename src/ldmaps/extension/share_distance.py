@@ -1,10 +1,13 @@
 """How far a point is from a share of the data: the distance within which landmarks stand for that many points.
 
 The nearest landmark tells how far the nearest data are, also if these are a few points that should not be there. A
-share of the data that is larger than theirs is never close to them.
+share of the data that is larger than theirs is never close to them. Distances are plain also where the map has local
+scales, by which a point that is far from everything seems near.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,12 +43,17 @@ def share_distances(
     n_threads : int, optional
         By default as many as cores.
     """
-    landmarks, n_landmarks = embedder.landmarks, embedder.n_landmarks
+    metric: Any = embedder.metric
+    landmarks: Any = embedder.landmarks
+    compared: Any = points
+    if metric.has_local_scales:
+        metric, landmarks, compared = metric.plain, landmarks.plain, compared.plain
+    n_landmarks = len(landmarks)
     enough = share * float(multiplicities.sum()) * (1.0 - _ROUNDING)
     found = np.empty(len(points))
 
     def work(rows: slice) -> None:
-        squared = squared_tile(embedder.metric, points, rows, landmarks)
+        squared = squared_tile(metric, compared, rows, landmarks)
         order = np.argsort(squared, axis=1)
         covered = np.cumsum(multiplicities[order], axis=1)
         last = np.minimum((covered < enough).sum(axis=1), n_landmarks - 1)
