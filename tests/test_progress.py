@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 import sys
 
 import pytest
 
-from ldmaps import DiffusionMap, LandmarkDiffusionMap
+from ldmaps import DiffusionMap, LandmarkDiffusionMap, Limits
 from ldmaps.datasets import swiss_roll
-from ldmaps.progress import Progress, reporting, stage, tick
+from ldmaps.fit import fit_map
+from ldmaps.progress import Progress, reporting, stage, tick, whole
 
 
 class Terminal(io.StringIO):
@@ -172,3 +174,101 @@ def test_a_stage_that_is_repeated_in_no_time_gets_one_line(caplog, monkeypatch):
                     clock.now += seconds
     said = [record.message for record in caplog.records]
     assert said == ["bandwidth: 0.0 s", "landmarks: 0.0 s", "bandwidth: 2.0 s", "landmarks: 2.0 s"]
+
+
+def test_a_whole_fit_is_one_bar_that_never_goes_back(monkeypatch):
+    screen, clock = Terminal(), Clock(monkeypatch)
+    monkeypatch.setenv("COLUMNS", "200")
+    shares = []
+
+    def look(shown):
+        shares.append(float(re.search(r"(\d+) %", shown.line())[1]))
+        return shown.line()
+
+    expected = {"distances": 10.0, "landmarks": 10.0, "reference map": 60.0, "search": 20.0}
+    with reporting(Progress(stream=screen)), whole("fit", expected):
+        with stage("distances", 100) as shown:
+            clock.now += 10.0
+            tick(50)
+            assert look(shown).startswith("fit  ")
+            assert shares == [5]
+            clock.now += 10.0
+        with stage("reference map", unit="") as outer:  # landmarks are left out, and count as done
+            assert look(outer).endswith("reference map")
+            assert shares[-1] == 20
+            for number in range(1, 4):
+                with stage(f"pass {number} of at most 9", 4, "bands") as inner:
+                    clock.now += 30.0
+                    tick(2)
+                    assert look(inner).endswith(f"pass {number} of at most 9 50 %")
+        # The first stage took twice as long as expected, so this one, of unknown length, should take 120 s.
+        assert shares[-3:] == [35, 50, 65]
+        with stage("distances", 100) as again:  # for another ε
+            assert look(again).count("ETA") == 1
+        with stage("search") as last:
+            assert shares[-1] == 80
+            clock.now += 1000.0
+            look(last)
+    assert shares == sorted(shares)
+    assert shares[-1] == 99
+    assert screen.getvalue().endswith("\r")
+    lines = {line.strip() for line in screen.getvalue().split("\r") if line.strip()}
+    assert all(line.startswith("fit  ") for line in lines)
+
+
+def test_a_log_says_how_far_the_whole_is(caplog, monkeypatch):
+    clock = Clock(monkeypatch)
+    reporter = Progress(True, io.StringIO())
+    with (
+        caplog.at_level(logging.INFO, "ldmaps"),
+        reporting(reporter),
+        whole("fit", {"distances": 30.0, "search": 70.0}),
+    ):
+        with stage("distances", 100):
+            clock.now += 30.0
+        with stage("search", unit=""), stage("landmarks", 100):
+            clock.now += 35.0
+            tick(50)
+    assert "search: 35 s so far (landmarks)   50 %  50 points  1.4/s; fit: 65 %  ETA 0:35" in [
+        record.message for record in caplog.records
+    ]
+
+
+def test_a_line_that_is_drawn_over_is_no_wider_than_the_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    screen = Terminal()
+    with reporting(Progress(stream=screen)), stage("a name that is far too long for this", 10):
+        tick(5)
+    assert max(len(line) for line in screen.getvalue().split("\r")) == 39
+
+
+@pytest.mark.parametrize(
+    ("settings", "n_points"),
+    [
+        ({}, 600),
+        ({"n_landmarks": 20, "extension": "distilled"}, 300),
+        ({"tolerance": 8.0}, 1200),
+        ({"tolerance": 8.0, "limits": Limits(memory=2e6)}, 1200),
+    ],
+)
+def test_forecasts_name_the_stages_of_a_fit_in_their_order(caplog, settings, n_points):
+    points = swiss_roll(n_points, random_state=0).points
+    forecasts, told = [], fit_map.expected_seconds
+    with caplog.at_level(logging.INFO, "ldmaps"), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            fit_map, "expected_seconds", lambda *them: forecasts.append(told(*them)) or forecasts[0]
+        )
+        LandmarkDiffusionMap(verbose=True, random_state=0, **settings).fit(points)
+    stages = [record.message.partition(":")[0] for record in caplog.records]
+    assert "fit" not in stages
+    came = [name for name in stages if name in forecasts[0]]
+    assert came == [name for name in forecasts[0] if name in came]
+    assert set(stages) - set(came) <= {
+        "landmarks",
+        "start of the passes",
+        "error of the reference",
+        "near pairs",
+    }
+    # What is forecast and does not come is next to nothing: else the bar would jump.
+    left_out = sum(seconds for name, seconds in forecasts[0].items() if name not in came)
+    assert left_out <= 0.1 * sum(forecasts[0].values())

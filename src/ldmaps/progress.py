@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import html
 import logging
+import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, TextIO
 
 _log = logging.getLogger("ldmaps")
@@ -24,6 +25,10 @@ TELL_AFTER = 30.0
 #: A stage that had a line already gets another one if it takes so many seconds again.
 REPEATED_AFTER = 1.0
 BAR_WIDTH = 24
+#: A stage that takes longer than expected stays at this share of its part of the whole until it ends.
+MOST_GUESSED = 0.95
+#: Before this share of the whole is done, no remaining time of it is shown.
+LEAST_DONE = 0.02
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
@@ -37,6 +42,7 @@ class Screen:
     def show(self, line: str, page: str = "") -> None:
         """Put a line, or what a notebook shows for it, in the place of the last."""
         if self._stream is not None:
+            line = line[: shutil.get_terminal_size().columns - 1]  # a line that wraps cannot be drawn over
             self._stream.write("\r" + line.ljust(self._width))
             self._stream.flush()
             self._width = len(line)
@@ -59,12 +65,72 @@ class Screen:
             self._stream.write("\r" + (summary + "\n" if summary else ""))
 
 
+class Whole:
+    """All stages of some work as one bar: how much is done of the time that they should take together.
+
+    Parameters
+    ----------
+    name : str
+        Of the work.
+    expected : mapping of str to float
+        About how many seconds each outermost stage takes, in the order in which they come; only their ratios matter
+        once one has ended. A stage that is not there, or comes again, counts for nothing; one that is left out counts
+        as done when a later one ends.
+    """
+
+    def __init__(self, name: str, expected: Mapping[str, float]) -> None:
+        self.name = name
+        self._left = dict(expected)
+        self._total = sum(expected.values())
+        self._done = self._seconds = self._took = self._highest = 0.0
+        self._began = time.monotonic()
+
+    def end(self, stage: Stage) -> None:
+        """Count an outermost stage as done, and what was left out before it."""
+        if stage.name not in self._left:
+            return
+        self._seconds += self._left[stage.name]
+        self._took += stage.seconds
+        for name in list(self._left):
+            self._done += self._left.pop(name)
+            if name == stage.name:
+                return
+
+    def share(self, stage: Stage) -> float:
+        """Return which part is done while an outermost stage is under way; it never falls."""
+        done = self._done
+        if stage.name in self._left:
+            for name, seconds in self._left.items():
+                if name == stage.name:
+                    break
+                done += seconds
+            done += seconds * self._share_of(stage, seconds)
+        if self._total > 0:
+            self._highest = max(self._highest, min(1.0, done / self._total))
+        return self._highest
+
+    def _share_of(self, stage: Stage, expected: float) -> float:
+        """Return which part of a stage is done; where it does not say, by its time and how right others were."""
+        if stage.share is not None:
+            return stage.share
+        pace = self._took / self._seconds if self._seconds > 0 and self._took > 0 else 1.0
+        return min(MOST_GUESSED, stage.seconds / (pace * expected)) if expected > 0 else 0.0
+
+    def figures(self, share: float) -> str:
+        """Return how much is done, and how long the rest will take."""
+        seconds = time.monotonic() - self._began
+        is_known = seconds >= ETA_AFTER and share >= LEAST_DONE
+        return f"{100 * share:3.0f} %" + (f"  ETA {_clock(seconds / share - seconds)}" if is_known else "")
+
+
 class Stage:
     """One stretch of work; :meth:`advance` it as items are done."""
 
-    def __init__(self, name: str, total: int | None, unit: str, screen: Screen | None) -> None:
+    def __init__(
+        self, name: str, total: int | None, unit: str, screen: Screen | None, whole: Whole | None = None
+    ) -> None:
         self.name, self.total, self.unit, self.done = name, total, unit, 0
-        self._screen, self._began = screen, time.monotonic()
+        self._screen, self._whole, self._began = screen, whole, time.monotonic()
         self._first: tuple[float, int] | None = None  # when the first items were done, and how many
         self._drawn = 0.0
         self._lock = threading.Lock()
@@ -83,11 +149,25 @@ class Stage:
     def draw(self) -> None:
         """Show it, if it is seen."""
         if self._screen is not None:
-            share = "" if self.share is None else f' value="{self.share:.4f}"'
-            bar = f'<progress max="1"{share} style="width: 16em; vertical-align: middle"></progress>'
-            page = f"{html.escape(self.name)}&ensp;{bar}&ensp;{html.escape(self.figures())}"
+            name, share, figures = self._seen()
+            value = "" if share is None else f' value="{share:.4f}"'
+            bar = f'<progress max="1"{value} style="width: 16em; vertical-align: middle"></progress>'
+            page = f"{html.escape(name)}&ensp;{bar}&ensp;{html.escape(figures)}"
             self._screen.show(self.line(), page)
             self._drawn = time.monotonic()
+
+    def _seen(self) -> tuple[str, float | None, str]:
+        """Return the name, share and figures of the bar: of the whole that this is a stage of, if there is one."""
+        if self._whole is None:
+            return self.name, self.share, self.figures()
+        share = self._whole.share(self.outermost)
+        own = "" if self.share is None else f" {100 * self.share:.0f} %"
+        return self._whole.name, share, f"{self._whole.figures(share)}  {self.name}{own}"
+
+    @property
+    def outermost(self) -> Stage:
+        """The stage that this one is a part of."""
+        return _under_way[0] if _under_way else self
 
     @property
     def share(self) -> float | None:
@@ -127,7 +207,8 @@ class Stage:
 
     def line(self) -> str:
         """Return what the terminal shows now."""
-        return "  ".join([self.name, *([] if self.share is None else [_bar(self.share)]), self.figures()])
+        name, share, figures = self._seen()
+        return "  ".join([name, *([] if share is None else [_bar(share)]), figures])
 
     def figures(self) -> str:
         """Return how much is done, how fast, and how long the rest will take."""
@@ -170,6 +251,7 @@ class Progress:
         )  # at level INFO of the log, where there is no screen; others are at DEBUG
         self._reported = time.monotonic()
         self._named = set[str]()  # stages that have a line
+        self._whole: Whole | None = None
 
     @property
     def visible(self) -> bool:
@@ -181,13 +263,13 @@ class Progress:
         self, name: str, total: int | None = None, unit: str = "points", *, ticked: bool = False
     ) -> Iterator[Stage]:
         """Open a stage; its bar goes when the block ends. If it is ticked, :func:`tick` advances it."""
-        stage = Stage(name, total, unit, self._screen)
+        stage = Stage(name, total, unit, self._screen, self._whole)
         if self._keep_lines and self._screen is None:
             stage.on_advance = self._tell
-        stage.draw()
         is_part = bool(_under_way)  # of a stage that gets a line of its own
         if ticked:
             _under_way.append(stage)
+        stage.draw()
         keep = False
         try:
             yield stage
@@ -198,7 +280,9 @@ class Progress:
         finally:
             if ticked:
                 _under_way.remove(stage)
-            if self._screen is not None:
+            if self._whole is not None and not is_part:
+                self._whole.end(stage)
+            if self._screen is not None and (keep or self._whole is None):
                 self._screen.end(stage.summary() if keep else "")
         if keep and self._screen is None:
             self._reported = time.monotonic()
@@ -207,15 +291,34 @@ class Progress:
         else:
             _log.debug("%s", stage.summary())
 
+    @contextmanager
+    def whole(self, name: str, expected: Mapping[str, float]) -> Iterator[None]:
+        """Show the stages that open inside the block as one bar (:class:`Whole`); one within another is part of it."""
+        if self._whole is not None or _under_way:
+            yield
+            return
+        self._whole = Whole(name, expected)
+        try:
+            yield
+        finally:
+            self._whole = None
+            if self._screen is not None:
+                self._screen.end()
+
     def _tell(self, stage: Stage) -> None:
         """Log how far a long stage is, so that nobody who reads a file thinks that nothing happens."""
         if time.monotonic() - self._reported < TELL_AFTER:
             return
         self._reported = time.monotonic()
-        whole = _under_way[0] if _under_way else stage
-        part = f" ({stage.name})" if stage is not whole else ""
+        outermost = stage.outermost
+        part = f" ({stage.name})" if stage is not outermost else ""
+        of_all = ""
+        if self._whole is not None:
+            of_all = f"; {self._whole.name}: {self._whole.figures(self._whole.share(outermost)).strip()}"
         with _shown():
-            _log.info("%s: %.0f s so far%s  %s", whole.name, whole.seconds, part, stage.figures())
+            _log.info(
+                "%s: %.0f s so far%s  %s%s", outermost.name, outermost.seconds, part, stage.figures(), of_all
+            )
 
 
 #: Who shows the stages of the fit under way.
@@ -238,6 +341,11 @@ def reporting(show: bool | Progress) -> Iterator[None]:
 def stage(name: str, total: int | None = None, unit: str = "points") -> AbstractContextManager[Stage]:
     """Open a stage of whatever is being reported; silent when nothing is."""
     return (_reporter[-1] if _reporter else Progress(show=False)).stage(name, total, unit, ticked=True)
+
+
+def whole(name: str, expected: Mapping[str, float]) -> AbstractContextManager[None]:
+    """Show the stages of what is being reported as one bar; nothing when nothing is."""
+    return _reporter[-1].whole(name, expected) if _reporter else nullcontext()
 
 
 def is_shown() -> bool:

@@ -340,7 +340,7 @@ def test_passes_are_reported(caplog):
         found = solve_streamed(kernel, np.ones(400), 2, random_start(kernel, 8), n_threads=1)
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == found.n_passes
-    assert lines[1].startswith(f"pass 2 of at most 50 over all pairs: {len(kernel.bands())} bands in ")
+    assert lines[1].startswith(f"pass 2 of at most 50: {len(kernel.bands())} bands in ")
 
 
 # -- what is refused -----------------------------------------------------------------

@@ -312,7 +312,7 @@ def test_an_npy_stream_that_ends_between_rows_of_a_message_says_so(n_missing):
     rows, *_, rejected, position = found
     np.testing.assert_array_equal(rows, np.concatenate([ROWS[:20], ROWS])[:-n_missing])
     (only,) = rejected
-    assert f"in the middle of a message ({n_missing} of its rows are missing)" in only.reason
+    assert f"in the middle of a message (rows missing: {n_missing})" in only.reason
     assert only.number == len(rows)
     assert position["left"] == 0
     # A message that is whole ends as ever.

@@ -143,7 +143,7 @@ def run(arguments: argparse.Namespace) -> None:
         if weights is not None and arguments.weights is not None:
             worth = float(weights.sum()) ** 2 / float((weights**2).sum())
             lines.append(f"weights: effective sample size {worth:,.0f} of {len(weights):,} points")
-        lines += [*source.remarks, _said_of_time(source), representation]
+        lines += [*source.remarks, _said_of_time(source, model), representation]
         if constant:
             lines.append(f"constant columns ignored: {', '.join(constant)}")
         for line in filter(None, (f"{arguments.output}: {first}", *lines, _said_of_scale(model))):
@@ -210,12 +210,15 @@ def metric_of(arguments: argparse.Namespace, source: PointSource) -> Any:
     return RMSD(weights=masses)
 
 
-def _said_of_time(source: PointSource) -> str:
+def _said_of_time(source: PointSource, model: Any) -> str:
     """Say which column of a table is the time, or what follows from there being none."""
     if len(source.shape) != 1:
         return ""
     if source.time_column is not None:
-        return f"time: {source.time_column}"
+        is_used = model.sampling_ is None or model.sampling_.kind != "rows"
+        return f"time: {source.time_column}" + (
+            "" if is_used else ", which does not increase from row to row, so rows are treated as independent"
+        )
     return (
         "time: none, so rows are treated as independent; if they are consecutive in time, name the column of times "
         "with --time"

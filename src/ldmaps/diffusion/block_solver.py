@@ -233,7 +233,7 @@ class _BlockLanczos:
             state.block, state.partial = block, PartialProduct(np.zeros(block.shape))
         block, partial = state.block, state.partial
         n_left = len(self.kernel.bands()) - partial.n_bands
-        with stage(f"pass {state.n_passes + 1} of at most {self.max_passes} over all pairs", n_left, "bands"):
+        with stage(f"pass {state.n_passes + 1} of at most {self.max_passes}", n_left, "bands"):
             sums = self.kernel.product(
                 block, self.n_threads, partial=partial, on_band=lambda _: self._file.write_if_due(state)
             )

@@ -279,7 +279,7 @@ def _solved_and_examined(recipe: Recipe, chosen: Chosen) -> tuple[Chosen, Connec
         finding = examine_modes(solved.spectrum, solved.multiplicities, n_points, basis.landmarks)
         return replace(chosen, solved=solved), finding
     if n_points <= MOST_RESAMPLED and chosen.solver == "stored":
-        with stage("eigenvectors", unit=""):
+        with stage("reference map" if recipe.is_taught else "eigenvectors", unit=""):
             solved = solve(walk, n_eigenvalues(recipe, n_points), squared=chosen.squared.copy())
         return replace(chosen, solved=solved), examine_modes(solved.spectrum, walk.weights, n_points)
     # Solving a walk over many points is the expensive step; one over a few of them shows what carries it.

@@ -22,12 +22,14 @@ from ldmaps.fit.certify import Refused
 from ldmaps.fit.coordinates import judge_walk, keep_coordinates
 from ldmaps.fit.data import Data
 from ldmaps.fit.decide import decide_walk, wider_bandwidth
+from ldmaps.fit.forecast import expected_seconds
 from ldmaps.fit.ground import leave_out_isolated
 from ldmaps.fit.online import online_step
 from ldmaps.fit.recipe import Recipe, choose_recipe, searched_points
 from ldmaps.fit.select import hold_out_for_calibration
 from ldmaps.fit.settings import FitSettings, Seeds
 from ldmaps.fit.solve_walk import solve_walk
+from ldmaps.progress import whole
 
 _LOG = logging.getLogger("ldmaps")
 
@@ -36,6 +38,11 @@ def fit_map(data: Data, settings: FitSettings, squared: NDArray[Any] | None = No
     """Fit a map to data; ``squared`` are the d² between all members, where an earlier fit has kept them."""
     recipe, seeds = choose_recipe(settings, data), Seeds.spawn(settings.seed)
     _LOG.debug("fit of %d points: %s", len(data.points), recipe)
+    with whole("fit", expected_seconds(recipe, data)):
+        return _fitted(recipe, data, seeds, squared)
+
+
+def _fitted(recipe: Recipe, data: Data, seeds: Seeds, squared: NDArray[Any] | None) -> Fit:
     everything = bring_here(recipe, data)
     data = searched_part(recipe, everything, seeds)
     calibration = hold_out_for_calibration(recipe, data, seeds)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from ldmaps.errors import InvalidInputError, Named
 from ldmaps.settings import Limits
 
 
@@ -37,7 +38,13 @@ class FitSettings:
 
 def seed_of(random_state: Any) -> int:
     """Return one number for scikit-learn's ``random_state``; all of a fit's random choices follow from it."""
-    return int(check_random_state(random_state).randint(2**31))
+    try:
+        return int(check_random_state(random_state).randint(2**31))
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            Named("random_state", random_state),
+            " is no seed; pass None, a whole number from 0 to 4294967295, or a numpy.random.RandomState",
+        ) from error
 
 
 @dataclass(frozen=True)

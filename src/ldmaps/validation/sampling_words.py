@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.diffusion.spectrum import reason_for_kept, spectral_gap
+from ldmaps.time_units import readable_unit
 from ldmaps.validation.coordinate_choice import gap_within_errors, n_considered
 from ldmaps.validation.sampling import DISAGREES, NO_STRUCTURE, Sampling, names_of
 
@@ -127,11 +128,17 @@ def _doubt(sampling: Sampling, mode: int) -> str:
 
 def _drawn(sampling: Sampling) -> str:
     what = {
-        "time": f"blocks of {sampling.block_length:.3g} {sampling.unit}",
+        "time": f"blocks of {_block_length(sampling)}",
         "files": "files",
         "rows": "rows" if sampling.block_length < 1.5 else "random groups of rows",
     }[sampling.kind]
     return f"{sampling.n_resamples} resamples of {sampling.n_blocks:,} {what}"
+
+
+def _block_length(sampling: Sampling) -> str:
+    factor, unit = readable_unit(sampling.unit, sampling.block_length)
+    length = float(f"{factor * sampling.block_length:.3g}")
+    return f"{length:,.0f} {unit}" if length >= 100 else f"{length:g} {unit}"
 
 
 def _followed(sampling: Sampling, mode: int) -> str:
@@ -148,7 +155,7 @@ def sampling_notes(sampling: Sampling, n_components: int, files: list[str] | Non
         )
     if not sampling.are_long_enough:
         notes.append(
-            f"the run is too short: its {sampling.n_blocks} blocks of {sampling.block_length:.3g} {sampling.unit} are "
+            f"the run is too short: its {sampling.n_blocks} blocks of {_block_length(sampling)} are "
             "correlated with each other, so all errors above are too small; sample longer"
         )
     table = sampling.replicas

@@ -95,7 +95,7 @@ class NpyDecoder(Decoder):
         if self._left and length:
             reason = f"the stream ended in the middle of a record ({length} bytes of {self._row_bytes})"
         elif self._left:
-            reason = f"the stream ended in the middle of a message ({self._left:,} of its rows are missing)"
+            reason = f"the stream ended in the middle of a message (rows missing: {self._left:,})"
         rejected = Rejected(self._number, reason)
         self._data.clear()
         self._offset += length
