@@ -184,7 +184,7 @@ docs-links: $(VENV)/.docs ## Follow every link of the site
 
 .PHONY: mutants
 mutants: $(INSTALLED) ## Break the library one line at a time, listed lines and drawn ones, and see that a test notices (an hour)
-	$(BIN)/python tools/mutants.py --random 2 $(MUTANT_ARGS)
+	$(BIN)/python tools/mutants.py --random 100 $(MUTANT_ARGS)
 
 .PHONY: fuzz
 fuzz: $(INSTALLED) ## Feed hostile files, streams, arguments and messages for ten minutes; only documented errors may come

@@ -31,6 +31,10 @@ LIST = Path(__file__).with_name("mutants.toml")
 PATIENCE = 600.0
 #: What pytest's exit status says: some test failed, or a module could not be imported.
 _NOTICED = (1, 2)
+#: Seconds that the tests of a mutant that a seed drew take together, at most, without it.
+BUDGET = 60.0
+#: How all tests are run to see which lines each reaches.
+_ALL_TESTS = ("-n", "auto", "--dist", "worksteal", "-m", "not slow", "tests")
 #: Of the mutants that a seed draws, this share must be noticed once the equivalent ones are listed.
 LEAST_NOTICED = 0.9
 #: Ends of the names of files that are compiled.
@@ -191,24 +195,80 @@ def verdict(mutant: Mutant, copy: Path, root: Path = ROOT) -> str:
     raise MutantError(f"{mutant.name}: pytest ended with status {status}\n{output}")
 
 
-def drawn_mutants(count: int, seed: int, only: str = "", root: Path = ROOT) -> list[Mutant]:
-    """Draw mutants of every package, those that tools/mutants.toml calls equivalent left out."""
-    source, tests = root / "src", root / "tests"
-    folders = sorted(path.name for path in (source / "ldmaps").iterdir() if any(path.glob("*.py")))
+def drawn_mutants(
+    count: int, seed: int, only: str = "", root: Path = ROOT, known: Path | None = None
+) -> list[Mutant]:
+    """Draw mutants of the library, each with the tests that reach its line; those listed as equivalent are marked."""
+    source = root / "src"
+    drawn = random_mutants.sample(source, count, seed, only)
+    with tempfile.TemporaryDirectory(prefix="reached-") as folder:
+        record = known or Path(folder) / "reached.tsv"
+        if not record.exists():
+            note_reached(drawn, record, root)
+        found = tests_by_probe(record, [change.file for change in drawn], root / "tests")
     listed = {
         mutant.applied(source): mutant.equivalent
         for mutant in read_mutants()
         if mutant.equivalent and root == ROOT
     }
-    drawn = []
-    for package in ("", *folders):
-        for change in random_mutants.sample(source, package, count, seed):
-            text = (source / "ldmaps" / change.file).read_text(encoding="utf-8")
-            new, name = change.applied(text), change.describe(text)
-            if only in f"{change.file} {name}":
-                found = random_mutants.tests_of(change.file, tests)
-                drawn.append(Mutant(name, change.file, text, new, found, listed.get(new, "")))
-    return drawn
+    mutants = []
+    for change, tests in zip(drawn, found, strict=True):
+        text = (source / "ldmaps" / change.file).read_text(encoding="utf-8")
+        new = change.applied(text)
+        mutants.append(Mutant(change.describe(text), change.file, text, new, tests, listed.get(new, "")))
+    return mutants
+
+
+def note_reached(drawn: Sequence[random_mutants.Change], record: Path, root: Path = ROOT) -> None:
+    """Run all tests over sources with probes at the lines that were drawn, and write who came by."""
+    with copied(root / "src") as copy:
+        for file, text in random_mutants.probed(copy, drawn).items():
+            (copy / "ldmaps" / file).write_text(text, encoding="utf-8")
+        shutil.copy(Path(__file__).with_name("reached.py"), copy)
+        record.touch()
+        # Tests that look at the sources may fail here; what fails without a mutant judges none.
+        subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "reached", *_ALL_TESTS],
+            cwd=root,
+            env={
+                **os.environ,
+                "PYTHONPATH": str(copy),
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "LDMAPS_REACHED": str(record),
+            },
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )
+
+
+def tests_by_probe(record: Path, files: Sequence[str], tests: Path) -> list[tuple[str, ...]]:
+    """Return the tests that reach each probe, those named after its file first, then the shortest.
+
+    As many as take :data:`BUDGET` seconds together; where none reaches it, those of its package.
+    """
+    seconds: dict[str, float] = {}
+    failed, reached = set(), [set[str]() for _ in files]
+    for line in record.read_text(encoding="utf-8").splitlines():
+        fields = line.split("\t")
+        if len(fields) == 3:
+            seconds[fields[0]] = seconds.get(fields[0], 0.0) + float(fields[1])
+            failed |= {fields[0]} if fields[2] == "failed" else set()
+        elif fields[1].startswith("tests/"):
+            test, _, phase = fields[1].rpartition(" ")
+            # What a fixture does first for one test, others of its file rely on.
+            reached[int(fields[0])].add(test if phase == "(call)" else test.partition("::")[0])
+    chosen = []
+    for file, found in zip(files, reached, strict=True):
+        whole = {test for test in found if "::" not in test}
+        every = [test for test in seconds if test in found or test.partition("::")[0] in whole]
+        own, left, named = f"test_{Path(file).stem}.py", BUDGET, []
+        for test in sorted(set(every) - failed, key=lambda one: (own not in one, seconds[one])):
+            left -= seconds[test]
+            if left > 0:
+                named.append(test.removeprefix("tests/"))
+        chosen.append(tuple(named) or random_mutants.tests_of(file, tests))
+    return chosen
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -218,22 +278,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--only", metavar="PATTERN", default="", help="those with this in their name or file")
     parser.add_argument(
-        "--random", type=int, metavar="N", default=0, help="draw N of each package too (default: %(default)s)"
+        "--random", type=int, metavar="N", default=0, help="draw N of the library too (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--reached",
+        metavar="FILE",
+        type=Path,
+        help="keep there which tests reach what was drawn, which all tests are run for, and use it the next time",
     )
     parser.add_argument("--seed", type=int, default=0, help="decides what is drawn (default: %(default)s)")
     parser.add_argument("--random-only", action="store_true", help="leave the list out")
     options = parser.parse_args(arguments)
     listed = [mutant for mutant in read_mutants() if options.only in f"{mutant.file} {mutant.name}"]
     listed = [] if options.random_only else listed
-    drawn = drawn_mutants(options.random, options.seed, options.only)
+    drawn = (
+        drawn_mutants(options.random, options.seed, options.only, known=options.reached)
+        if options.random
+        else []
+    )
     if not listed and not drawn:
         print(f"no mutant has {options.only!r} in its name or file", file=sys.stderr)
         return 1
     with copied(ROOT / "src") as copy:
-        tests = sorted(
-            {test for mutant in [*listed, *drawn] if not mutant.equivalent for test in mutant.tests}
-        )
-        status, output = run_tests(copy, tests, patience=None)  # all of them take longer than one mutant's
+        tests = sorted({test for mutant in listed if not mutant.equivalent for test in mutant.tests})
+        # All of them take longer than one mutant's; what was drawn is judged by tests that have just passed.
+        status, output = run_tests(copy, tests, patience=None) if tests else (0, "")
         if status != 0:
             print(f"the tests fail without any mutant:\n{output}", file=sys.stderr)
             return 1
