@@ -291,6 +291,10 @@ def test_a_fit_says_what_the_time_is_with_chosen_columns_and_without(tmp_path, m
     said = capfd.readouterr().err
     assert "time: none, so rows are treated as independent;" in said
     assert load("map.ldm").sampling_.kind == "rows"
+    assert main([*fit[:-1], "flow", "--time", "load"]) == 0  # which goes up and down
+    said = capfd.readouterr().err
+    assert "time: load, which does not increase from row to row, so rows are treated as independent\n" in said
+    assert load("map.ldm").sampling_.kind == "rows"
 
 
 def test_parts_of_a_date_are_no_features():

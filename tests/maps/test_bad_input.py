@@ -47,6 +47,8 @@ def test_bad_points(estimator, X, message):
     ("settings", "message"),
     [
         ({"n_components": 0}, "at least 1"),
+        ({"random_state": 2**32}, "random_state=4294967296 is no seed; pass None, a whole number from 0 to"),
+        ({"random_state": "a"}, 'random_state="a" is no seed'),
         ({"n_components": 2.5}, "whole number"),
         ({"n_components": "gaps"}, '"gap" or a whole number'),
         ({"n_components": 40}, "needs at least 41 landmarks"),
