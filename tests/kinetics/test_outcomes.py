@@ -1,15 +1,22 @@
 """Where frames went beside their committor: against a plain loop, and for maps that are too smooth for a steep one."""
 
 import warnings
+from importlib import import_module
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from known_diffusions import Diffusion
 from scipy.interpolate import RegularGridInterpolator
 
+import ldmaps
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.errors import AccuracyWarning
+from ldmaps.kinetics.committor import Attempt
+from ldmaps.kinetics.galerkin import Choice
 from ldmaps.kinetics.outcomes import EDGES, Level, Outcomes
+
+committor_module = import_module("ldmaps.kinetics.committor")  # whose function has its name
 
 
 @pytest.mark.parametrize("piece", [1, 13, 400])
@@ -73,17 +80,25 @@ def learned(runs, epsilon):
     return model.committor(runs.points, source=source, target=target, lag=1, runs=runs.runs)
 
 
-def test_a_map_too_smooth_for_a_steep_committor_is_warned_about(barrier):
+def test_a_map_too_smooth_for_a_steep_committor_is_warned_about(barrier, monkeypatch):
+    monkeypatch.setattr(committor_module, "NARROWINGS", (1.0,))
     with pytest.warns(AccuracyWarning, match="q is off between the sets: .* smaller epsilon"):
         found = learned(barrier[1], 2.0)
     assert any(abs(arrived - value) > 0.1 for value, arrived, _, _ in found.record_.facts["levels"])
+    assert found.record_.facts["misfit"] > 0.1
 
 
-def test_a_map_that_is_steep_enough_is_right(barrier):
+@pytest.mark.parametrize(("epsilon", "narrowing"), [(0.2, 1.0), (2.0, 1 / 16)])
+def test_a_committor_is_steep_enough_where_kernels_are_narrowed_until_it_is(
+    barrier, epsilon, narrowing, tmp_path
+):
     well, runs = barrier
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = learned(runs, 0.2)
+        found = learned(runs, epsilon)
+    assert found.record_.facts["narrowing"] == narrowing
+    assert found.embedder_.bandwidth == pytest.approx(narrowing * epsilon)
+    assert ("kernels have 0.0625 of the map's squared width" in repr(found)) == (narrowing < 1)
     truth = well.committor(*from_wide_to_far(well.grid)).reshape(100, 100)
     at_frames = RegularGridInterpolator(well.axes, truth)(np.clip(runs.points, -1.99, 1.99))
     middle = (at_frames > 0.1) & (at_frames < 0.9)
@@ -94,3 +109,22 @@ def test_a_map_that_is_steep_enough_is_right(barrier):
     for value, arrived, error, _ in facts["levels"]:
         assert abs(arrived - value) < max(0.1, 3 * error)
     assert "share of them that reached the target first" in repr(found)
+    # Where new points count as inside is the map's affair, and files keep the width.
+    map_of_points = LandmarkDiffusionMap(n_components=2, epsilon=epsilon, n_landmarks=100).fit(runs.points)
+    for mine, other in zip(found.coverage(well.grid), map_of_points.coverage(well.grid), strict=True):
+        np.testing.assert_array_equal(mine, other)
+    found.save(tmp_path / "q.ldm")
+    np.testing.assert_array_equal(
+        ldmaps.load(tmp_path / "q.ldm").transform(well.grid), found.transform(well.grid)
+    )
+
+
+def test_narrower_kernels_have_to_lose_nothing_where_blocks_are_held_out():
+    def attempt(misfit, *losses):
+        choice = Choice(2, 0.0, np.array(losses))
+        return Attempt(1.0, None, SimpleNamespace(misfit=misfit, choice=choice), [])
+
+    wide = attempt(0.3, 1.0, 1.1, 0.9)
+    assert attempt(0.01, 1.0, 1.1, 0.91).is_better(wide)
+    assert not attempt(0.01, 1.2, 1.31, 1.1).is_better(wide)
+    assert not attempt(0.3, 0.5, 0.6, 0.4).is_better(wide)

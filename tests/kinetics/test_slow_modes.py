@@ -43,7 +43,7 @@ def pairs_of(functions, lag):
 
 
 def test_combinations_are_those_of_plain_tica(model, process):
-    functions = evaluate(walk_modes(model), process[:5000], None).functions[:, :13]
+    functions = evaluate(walk_modes(model), process[:5000], None)[:, :13]
     found = slowest(total(list(pairs_of(functions, 4).blocks)), Choice(12, 0.0, 0.0), most=12)
     now, later = functions[:-4, 1:], functions[4:, 1:]
     mean = 0.5 * (now.mean(axis=0) + later.mean(axis=0))
@@ -56,14 +56,30 @@ def test_combinations_are_those_of_plain_tica(model, process):
 
 def test_combinations_are_those_of_deeptime(model, process):
     decomposition = pytest.importorskip("deeptime.decomposition")
-    functions = evaluate(walk_modes(model), process[:5000], None).functions[:, :13]
+    functions = evaluate(walk_modes(model), process[:5000], None)[:, :13]
     found = slowest(total(list(pairs_of(functions, 4).blocks)), Choice(12, 0.0, 0.0), most=12)
     other = decomposition.TICA(lagtime=4, epsilon=1e-14, scaling=None).fit_fetch(functions[:, 1:])
     np.testing.assert_allclose(found.autocorrelations, other.singular_values[:12], atol=1e-10)
 
 
+def test_combinations_are_those_of_vamp_in_both_directions_of_time(model, process):
+    decomposition, covariance = (
+        pytest.importorskip(f"deeptime.{name}") for name in ("decomposition", "covariance")
+    )
+    functions = evaluate(walk_modes(model), process[:5000], None)[:, :13]
+    sums = total(list(pairs_of(functions, 4).blocks))
+    found = slowest(sums, Choice(12, 0.0, 0.0), most=12)
+    # VAMP does not assume that time can be reversed, so it is given every pair both ways.
+    now, later = functions[:-4, 1:], functions[4:, 1:]
+    there = np.concatenate([now, later]), np.concatenate([later, now])
+    both = covariance.Covariance(lagtime=4, compute_c0t=True, compute_ctt=True, remove_data_mean=True)
+    vamp = decomposition.VAMP(epsilon=1e-14, scaling=None).fit(both.partial_fit(there).model)
+    singular = vamp.fetch_model().singular_values
+    np.testing.assert_allclose(np.sort(np.abs(found.autocorrelations))[::-1], singular[:12], atol=1e-10)
+
+
 def test_modes_have_unit_variance_and_a_ridge_keeps_autocorrelations_those_of_the_data(model, process):
-    functions = evaluate(walk_modes(model), process[:5000], None).functions[:, :13]
+    functions = evaluate(walk_modes(model), process[:5000], None)[:, :13]
     sums = total(list(pairs_of(functions, 4).blocks))
     instant, lagged = sums.covariances()
     for ridge in (0.0, 1e-2):

@@ -7,7 +7,7 @@ With s(t) = min(t + τ, first entry after t into the source A or the target B),
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import AccuracyWarning
 from ldmaps.fit.function_record import FunctionRecord
-from ldmaps.kinetics.galerkin import Followed, Solved, follow, solve
+from ldmaps.kinetics.galerkin import Followed, Solved, follow, solve, warn_of_few_passages
 from ldmaps.kinetics.outcomes import Level
 from ldmaps.kinetics.sets import FrameSet
 from ldmaps.kinetics.time_series import TimeSeries, one_of
@@ -26,6 +26,36 @@ from ldmaps.user_warnings import warn
 
 #: Quantities that come with 95 % intervals, as logarithms vary alike above and below.
 _FLOWS = ("flux", "rate", "back_rate")
+#: Widths of the kernel that are tried in turn, in units of the map's squared one, while the committor is too smooth and
+#: narrower ones help.
+NARROWINGS = (1.0, 1 / 4, 1 / 16)
+#: Largest root mean square by which a map may differ from the combination of functions that solves the equation.
+MOST_MISFIT = 0.02
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A committor with kernels of some width."""
+
+    narrowing: float
+    followed: Followed
+    solved: Solved
+    levels: list[Level]
+
+    @property
+    def n_off(self) -> int:
+        """At how many levels frames went elsewhere than the committor has it."""
+        return sum(one.is_off for one in self.levels)
+
+    @property
+    def is_steep_enough(self) -> bool:
+        """Whether nothing speaks for narrower kernels."""
+        return self.n_off == 0 and self.solved.misfit <= MOST_MISFIT
+
+    def is_better(self, other: Attempt) -> bool:
+        """Whether it is off at fewer levels, or follows its functions twice as well, and no worse where held out."""
+        gains = (self.n_off, 2.0 * self.solved.misfit) < (other.n_off, other.solved.misfit)
+        return gains and not self.solved.choice.is_worse(other.solved.choice)
 
 
 def committor(
@@ -52,9 +82,10 @@ def committor(
         ``find_basins(model).regions["basin 1"]``. They must not overlap.
     lag : float, optional
         How long frames are followed, in the unit of times or else in rows. Short lags use the data best; the result
-        should not depend on it. Without one, for points that are not in the order of time, the committor is that of the
-        random walk over the landmarks (α = ½), which has no rate and no error; ``X`` may be None then, if both sets are
-        regions.
+        should not depend on it. Frames are read once, and once more for each narrower kernel that is tried where the
+        committor is too steep for the map's. Without a lag, for points that are not in the order of time, the committor
+        is that of the random walk over the landmarks (α = ½), which has no rate and no error; ``X`` may be None then,
+        if both sets are regions.
     name : str
         What the coordinate is called.
 
@@ -86,13 +117,19 @@ def committor(
     series = TimeSeries(model, X, runs, sample_weight)
     rows = series.in_rows(lag)
     begin, end = FrameSet("source", source, model), FrameSet("target", target, model)
-    followed = follow(model, series, rows, [begin, end], end, [])
-    at_target = followed.inside["target"].astype(np.float64)
-    solved = solve(model, followed, lambda sums: sums.arrivals, at_target, (0.0, 1.0))
+    best = _attempt(model, series, rows, begin, end, NARROWINGS[0])
+    warn_of_few_passages(best.followed, [begin, end], end)
+    for narrowing in NARROWINGS[1:]:
+        if best.is_steep_enough:
+            break
+        narrower = _attempt(model, series, rows, begin, end, narrowing)
+        if not narrower.is_better(best):
+            break
+        best = narrower
+    followed, solved, levels = best.followed, best.solved, best.levels
     between = followed.between
     errors = solved.resamples.errors(solved.resampled)[between]
     weights = followed.weights
-    levels = _levels(model, followed, solved)
     middle = (solved.values[between] > 0.1) & (solved.values[between] < 0.9)
     halfway = (solved.values > 0.45) & (solved.values < 0.55) & between
     facts = {
@@ -101,6 +138,7 @@ def committor(
         "n_frames": followed.n_frames,
         "n_combined": solved.choice.n_combined,
         "ridge": solved.choice.ridge,
+        "narrowing": best.narrowing,
         "error": _root_mean_square(errors, weights[between]),
         "middle_error": _root_mean_square(errors[middle], weights[between][middle]),
         "levels": [[one.value, one.arrived, one.error, one.visits] for one in levels],
@@ -120,10 +158,24 @@ def committor(
         f"lag {lag:g} {series.unit}; {solved.choice.n_combined} functions combined with ridge {solved.choice.ridge:g}, "
         f"chosen on held-out blocks of time; the map differs from their combination by {solved.misfit:.2g}",
     ]
+    if best.narrowing != 1.0:
+        lines.append(
+            f"kernels have {best.narrowing:g} of the map's squared width, for which {name} is too steep"
+        )
     lines[2:2] = [_level_line(name, levels), *_rate_lines(facts, series.unit)]
     _warn_of_levels(name, levels)
     record = FunctionRecord.of("committor", [name], facts, lines)
-    return FunctionMap.learned(model, solved.coefficients[:, None], record)
+    bandwidth = followed.modes.embedder.bandwidth
+    return FunctionMap.learned(model, solved.coefficients[:, None], record, bandwidth=bandwidth)
+
+
+def _attempt(
+    model: DiffusionEstimator, series: TimeSeries, lag: int, begin: FrameSet, end: FrameSet, narrowing: float
+) -> Attempt:
+    followed = follow(model, series, lag, [begin, end], end, [], narrowing)
+    at_target = followed.inside["target"].astype(np.float64)
+    solved = solve(model, followed, lambda sums: sums.arrivals, at_target, (0.0, 1.0))
+    return Attempt(narrowing, followed, solved, _levels(model, followed, solved))
 
 
 def _root_mean_square(values: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
@@ -132,8 +184,9 @@ def _root_mean_square(values: NDArray[np.float64], weights: NDArray[np.float64])
 
 def _levels(model: DiffusionEstimator, followed: Followed, solved: Solved) -> list[Level]:
     """Compare the committor of the map with where frames went."""
-    row = np.ascontiguousarray(solved.coefficients[None], dtype=model.embedder_.coefficients.dtype)
-    learned = replace(model.embedder_, coefficients=row)
+    embedder = followed.modes.embedder
+    row = np.ascontiguousarray(solved.coefficients[None], dtype=embedder.coefficients.dtype)
+    learned = replace(embedder, coefficients=row)
 
     def values_at(points: NDArray[Any]) -> NDArray[np.float64]:
         found = learned.extend(learned.prepare(points), model.n_threads).coordinates
@@ -156,8 +209,8 @@ def _warn_of_levels(name: str, levels: list[Level]) -> None:
             AccuracyWarning(
                 f"{name} is off between the sets: where it is {worst.value:.2f} on average, {worst.arrived:.2f} of the "
                 f"frames reach the target first ({worst.visits:.0f} independent visits, which vary by "
-                f"{worst.error:.2f}); fit the map with a smaller epsilon, so that {name} can be steeper, take a longer "
-                "lag, or check it with runs from there"
+                f"{worst.error:.2f}); take a longer lag, fit the map with more landmarks or a smaller epsilon, so that "
+                f"{name} can be steeper, or check it with runs from there"
             )
         )
 

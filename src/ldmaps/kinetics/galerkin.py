@@ -40,7 +40,17 @@ class Choice:
 
     n_combined: int
     ridge: float
-    loss: float
+    losses: _Array  # (folds,)
+
+    @property
+    def loss(self) -> float:
+        """The mean over folds."""
+        return float(self.losses.mean())
+
+    def is_worse(self, other: Choice) -> bool:
+        """Whether the loss is higher than that of another on the same folds, by more than two standard errors."""
+        more = self.losses - other.losses
+        return bool(more.mean() > 2.0 * more.std() / np.sqrt(max(len(more) - 1, 1)))
 
 
 @dataclass(frozen=True)
@@ -77,19 +87,28 @@ def follow(
     stops: list[FrameSet],
     target: FrameSet,
     passed: list[FrameSet],
+    narrowing: float = 1.0,
 ) -> Followed:
-    """Read all frames once; they stop at the sets ``stops``, of which ``target`` is one, not at those of ``passed``."""
+    """Read all frames once; they stop at the sets ``stops``, of which ``target`` is one, not at those of ``passed``.
+
+    Functions have kernels ``narrowing`` times as wide as the map's.
+    """
     every = [*stops, *passed]
-    modes, pairs, sample = walk_modes(model), StoppedPairs(lag, len(stops)), FrameSample()
+    modes = walk_modes(model, narrowing=narrowing)
+    pairs, sample = StoppedPairs(lag, len(stops)), FrameSample()
     outcomes, n_frames = Outcomes(), 0
     for stretch in series:
-        found = evaluate(modes, stretch.points, model.n_threads)
-        masks = {one.name: one.holds(stretch.rows, found.coordinates, found.coverage) for one in every}
+        functions = evaluate(modes, stretch.points, model.n_threads)
+        where: tuple[Any, ...] = ()
+        if any(one.is_region for one in every):
+            placed = model.embedder_.place(stretch.points, model.n_threads)
+            where = placed.coordinates, placed.coverage
+        masks = {one.name: one.holds(stretch.rows, *where) for one in every}
         if len(every) == 2:
             check_apart(masks[every[0].name], masks[every[1].name])
         stopped = np.logical_or.reduce([masks[one.name] for one in stops])
         pairs.add(
-            found.functions,
+            functions,
             stopped,
             masks[target.name],
             stretch.weights,
@@ -99,22 +118,22 @@ def follow(
         weights = np.ones(len(stopped)) if stretch.weights is None else stretch.weights
         if len(stops) == 2:
             outcomes.add(stretch.points, stopped, masks[target.name], weights, begins_run=stretch.begins_run)
-        sample.add(stretch.first_row, stretch.points, found.functions, weights, *masks.values())
+        sample.add(stretch.first_row, stretch.points, functions, weights, *masks.values())
         n_frames += len(stopped)
     for one in every:
         one.check_length(n_frames)
-    frames, functions, weights, *columns = sample.columns()
+    frames, at_frames, weights, *columns = sample.columns()
     inside = {one.name: column for one, column in zip(every, columns, strict=True)}
     between = ~np.logical_or.reduce([inside[one.name] for one in stops])
-    own = landmark_weights(model.embedder_, frames, model.n_threads)
+    own = landmark_weights(modes.embedder, frames, model.n_threads)
     followed = Followed(
-        modes, list(pairs.blocks), n_frames, frames, functions, inside, between, weights, own, outcomes
+        modes, list(pairs.blocks), n_frames, frames, at_frames, inside, between, weights, own, outcomes
     )
-    _check(followed, stops, target, series)
+    _check(followed, series)
     return followed
 
 
-def _check(followed: Followed, stops: list[FrameSet], target: FrameSet, series: TimeSeries) -> None:
+def _check(followed: Followed, series: TimeSeries) -> None:
     for name, mask in followed.inside.items():
         if not mask.any():
             raise InvalidInputError(f"no {series.item} are in {name}; choose a larger set")
@@ -124,6 +143,10 @@ def _check(followed: Followed, stops: list[FrameSet], target: FrameSet, series: 
             f"all {series.item} are in a set, or runs are shorter than the lag; choose smaller sets or a shorter lag"
         )
     check_enough(followed.blocks, followed.n_frames, series.item)
+
+
+def warn_of_few_passages(followed: Followed, stops: list[FrameSet], target: FrameSet) -> None:
+    """Warn if a set is reached so seldom that nothing is certain."""
     counts = followed.passages[: len(stops)]
     if min(counts) < FEW_PASSAGES:
         others = [one.name for one in stops if one is not target]
@@ -146,7 +169,7 @@ def choose(blocks: list[StoppedSums], wanted: Callable[[StoppedSums], _Array]) -
             for fitted, held in split:
                 fitted, held = fitted.leading(count), held.leading(count)
                 losses.append(held.loss(fitted.solve(wanted(fitted), ridge), wanted(held)))
-            tried.append(Choice(count, ridge, float(np.mean(losses))))
+            tried.append(Choice(count, ridge, np.array(losses)))
     return min(tried, key=lambda one: one.loss)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ldmaps.fit.function_record import FunctionRecord
-from ldmaps.kinetics.galerkin import Followed, Solved, follow, solve
+from ldmaps.kinetics.galerkin import Followed, Solved, follow, solve, warn_of_few_passages
 from ldmaps.kinetics.sets import FrameSet
 from ldmaps.kinetics.time_series import TimeSeries, one_of
 from ldmaps.maps.estimator import DiffusionEstimator
@@ -64,6 +64,7 @@ def passage_time(
     end = FrameSet("target", target, model)
     begin = [] if source is None else [FrameSet("source", source, model)]
     followed = follow(model, series, rows, [end], end, begin)
+    warn_of_few_passages(followed, [end], end)
     unit = series.in_units(1.0)
     solved = solve(
         model, followed, lambda sums: unit * sums.durations, np.zeros(len(followed.frames)), (0.0, math.inf)

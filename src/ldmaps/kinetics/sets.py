@@ -46,8 +46,10 @@ class FrameSet:
         """Whether it is a region of the map, and not a list of frames."""
         return self._region is not None
 
-    def holds(self, rows: slice, coordinates: NDArray[Any], coverage: Coverage) -> _Mask:
-        """Return which of consecutive frames are in the set."""
+    def holds(
+        self, rows: slice, coordinates: NDArray[Any] | None = None, coverage: Coverage | None = None
+    ) -> _Mask:
+        """Return which of consecutive frames are in the set; a region has to know where they are on the map."""
         if self._region is not None:
             return np.asarray(self._region.masks(coordinates, coverage)[0])
         if rows.stop > len(self._mask):

@@ -128,7 +128,7 @@ def slow_modes(
     pairs = LaggedPairs([step * multiple for multiple in MULTIPLES])
     n_frames = 0
     for stretch in series:
-        functions = evaluate(modes, stretch.points, model.n_threads).functions
+        functions = evaluate(modes, stretch.points, model.n_threads)
         pairs.add(functions, stretch.weights, begins_run=stretch.begins_run)
         n_frames += len(functions)
     blocks = list(pairs.blocks)

@@ -100,7 +100,7 @@ def _landmarks_in(model: DiffusionEstimator, X: Any, sets: tuple[FrameSet, Frame
             coverage = model.coverage(stretch.points)
             counts += np.bincount(coverage.nearest, minlength=n_landmarks)
             for row, one in zip(inside, given, strict=True):
-                mask = one.holds(stretch.rows, here, coverage)
+                mask = one.holds(stretch.rows)
                 row += np.bincount(coverage.nearest[mask], minlength=n_landmarks)
             n_frames += len(stretch.points)
         for one in given:

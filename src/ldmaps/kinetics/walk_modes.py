@@ -10,17 +10,22 @@ holds back the rough modes most.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldmaps import kernels
+from ldmaps.diffusion.pairwise import squared_tile
 from ldmaps.diffusion.walk import Walk
 from ldmaps.errors import InvalidInputError
-from ldmaps.extension.embedder import Coverage, Embedder
+from ldmaps.extension.embedder import Embedder
 from ldmaps.fit.solve import solve
 from ldmaps.maps.estimator import DiffusionEstimator
+from ldmaps.metrics.base import Points
+from ldmaps.threads import resolve_threads, run_tiles, tile_rows
 from ldmaps.validation.error_estimate import can_be_rows
 
 #: Most modes, and the least eigenvalue of one.
@@ -35,7 +40,7 @@ class WalkModes:
     """The leading modes of a map's walk, as functions of a point."""
 
     vectors: NDArray[np.float64]  # (M, p): Ψ
-    embedder: Embedder  # of p functions and then of the map's own k coordinates
+    embedder: Embedder  # of these p functions
 
     @property
     def n_functions(self) -> int:
@@ -63,8 +68,11 @@ def check_landmarks(embedder: Embedder) -> None:
         )
 
 
-def walk_modes(model: DiffusionEstimator, most: int = MOST_MODES) -> WalkModes:
-    """Return the leading modes of a fitted map's walk over its landmarks, so many at most."""
+def walk_modes(model: DiffusionEstimator, most: int = MOST_MODES, narrowing: float = 1.0) -> WalkModes:
+    """Return the leading modes of a fitted map's walk over its landmarks, so many at most.
+
+    Kernels are ``narrowing`` times as wide as the map's, in squared distance.
+    """
     embedder = model.embedder_
     n_landmarks = embedder.n_landmarks
     check_landmarks(embedder)
@@ -72,7 +80,7 @@ def walk_modes(model: DiffusionEstimator, most: int = MOST_MODES) -> WalkModes:
         metric=embedder.metric,
         points=embedder.landmarks,
         weights=model.multiplicities_,
-        epsilon=embedder.epsilon,
+        epsilon=narrowing * embedder.epsilon,
         alpha=model.alpha,
         n_threads=model.n_threads,
     )
@@ -83,35 +91,65 @@ def walk_modes(model: DiffusionEstimator, most: int = MOST_MODES) -> WalkModes:
             "the walk over the landmarks has no slow mode; fit the map with a smaller epsilon"
         )
     vectors = spectrum.vectors[:, kept] * np.sqrt(model.multiplicities_.sum())
-    both = np.concatenate([vectors.T, np.asarray(embedder.coefficients, dtype=np.float64)])
-    dtype = embedder.coefficients.dtype
-    return WalkModes(vectors, replace(embedder, coefficients=np.ascontiguousarray(both, dtype=dtype)))
+    rows = np.ascontiguousarray(vectors.T, dtype=embedder.coefficients.dtype)
+    bandwidth = narrowing * embedder.bandwidth
+    return WalkModes(vectors, replace(embedder, coefficients=rows, bandwidth=bandwidth))
 
 
-@dataclass(frozen=True)
-class Evaluated:
-    """Functions at some points, and where these are."""
-
-    functions: NDArray[np.float64]  # (n, 1 + p), the constant first
-    coordinates: NDArray[Any]  # (n, k): on the map
-    coverage: Coverage
-
-
-def evaluate(modes: WalkModes, points: NDArray[Any], n_threads: int | None) -> Evaluated:
-    """Return the functions and the map's coordinates at points as they come."""
-    extended = modes.embedder.extend(modes.embedder.prepare(points), n_threads)
-    found, n_modes = extended.coordinates, modes.vectors.shape[1]
-    functions = np.empty((len(found), n_modes + 1))
+def evaluate(modes: WalkModes, points: NDArray[Any], n_threads: int | None) -> NDArray[np.float64]:
+    """Return the functions at points as they come, (n, 1 + p), the constant first."""
+    embedder = modes.embedder
+    ready = embedder.prepare(points)
+    functions = np.empty((len(ready), modes.n_functions))
     functions[:, 0] = 1.0
-    functions[:, 1:] = found[:, :n_modes]
-    return Evaluated(functions, found[:, n_modes:], modes.embedder.coverage_of(extended))
+    if embedder.metric.extension_scan(embedder.landmarks, _rate(embedder)) is not None:
+        # Which leaves out most of many landmarks.
+        functions[:, 1:] = embedder.extend(ready, n_threads).coordinates
+        return functions
+    # Of many functions the product is most of the work, and BLAS is quicker at it than the kernel that embeds, whose
+    # bits do not depend on how many points come together.
+    weights = embedder.source_weights[:, None]
+    weighted = np.concatenate([weights, embedder.coefficients.T * weights], axis=1)
+
+    def work(rows: slice, shares: NDArray[Any]) -> None:
+        sums = shares @ weighted
+        np.divide(sums[:, 1:], sums[:, :1], out=functions[rows, 1:])
+
+    _for_shares(embedder, ready, n_threads, work)
+    return functions
 
 
 def landmark_weights(
     embedder: Embedder, points: Any, n_threads: int | None, *, prepared: bool = False
 ) -> NDArray[np.float64]:
     """Return w(x), (n, M): what coefficients of a function are multiplied with."""
-    identity = np.eye(embedder.n_landmarks, dtype=embedder.coefficients.dtype)
-    own = replace(embedder, coefficients=identity)
-    ready = points if prepared else own.prepare(points)
-    return np.asarray(own.extend(ready, n_threads).coordinates, dtype=np.float64)
+    ready = points if prepared else embedder.prepare(points)
+    found = np.empty((len(ready), embedder.n_landmarks))
+
+    def work(rows: slice, shares: NDArray[Any]) -> None:
+        weighted = np.multiply(shares, embedder.source_weights, out=found[rows])
+        weighted /= weighted.sum(axis=1, keepdims=True)
+
+    _for_shares(embedder, ready, n_threads, work)
+    return found
+
+
+def _for_shares(
+    embedder: Embedder, points: Points, n_threads: int | None, work: Callable[[slice, NDArray[Any]], None]
+) -> None:
+    """Call ``work`` with rows of prepared points and exp(−d²/(2h)) to the landmarks, 1 at the nearest."""
+    new, rate = embedder.metric.as_new(points), _rate(embedder)
+
+    def on_rows(rows: slice) -> None:
+        squared = squared_tile(embedder.metric, new, rows, embedder.landmarks)
+        squared -= squared.min(axis=1, keepdims=True)
+        kernels.gaussian(squared, rate)
+        work(rows, squared)
+
+    tile = tile_rows(embedder.n_landmarks, embedder.landmarks.dtype.itemsize, len(new))
+    run_tiles(len(new), tile, on_rows, resolve_threads(n_threads))
+
+
+def _rate(embedder: Embedder) -> Any:
+    """Return 1/(2h), in the precision of the landmarks."""
+    return embedder.landmarks.dtype.type(0.5 / embedder.bandwidth)

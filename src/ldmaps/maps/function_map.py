@@ -99,6 +99,7 @@ class FunctionMap(DiffusionEstimator):
         record: FunctionRecord,
         eigenvalues: NDArray[np.float64] | None = None,
         spectrum: NDArray[np.float64] | None = None,
+        bandwidth: float | None = None,
     ) -> Self:
         """Return the map with coefficients B, (M, k), over the landmarks of a fitted map ``model``.
 
@@ -112,11 +113,14 @@ class FunctionMap(DiffusionEstimator):
             What is known of them.
         eigenvalues, spectrum : ndarray, optional
             Of slow modes: their autocorrelations at the lag, and those of all modes that were found.
+        bandwidth : float, optional
+            Squared width of the weights w(x), if not that of the map.
         """
         base = model.map_
         embedder: Embedder = replace(
             base.embedder,
             coefficients=np.ascontiguousarray(coefficients.T, dtype=base.embedder.coefficients.dtype),
+            bandwidth=base.embedder.bandwidth if bandwidth is None else bandwidth,
         )
         fitted = FittedMap(
             embedder=embedder,
