@@ -1,33 +1,82 @@
 """Slow modes, committors and passage times where the truth is known, and what they cost: docs/benchmarks/kinetics.md.
 
-Usage: python benchmarks/kinetics.py [--part scales,committors,coverage,speed] [--repetitions 100]
+    python benchmarks/kinetics.py                       measures what docs/benchmarks/kinetics.json does not hold yet
+    python benchmarks/kinetics.py --part scales,cost    of these parts only (scales, committors, coverage, cost, memory)
+    python benchmarks/kinetics.py --again               forgets the numbers of these parts first
 
 Potentials of deeptime are simulated by deeptime; their truth, like that of the others, is from a generator on a grid
-(finite volumes). What parts printed is kept in docs/benchmarks/kinetics.json, and the page is written from all of them.
+(finite volumes). Every number is kept in docs/benchmarks/kinetics.json when it is measured, so that a run which was
+interrupted resumes, and the page is written from all of them.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import io
 import json
+import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from harness import DOCS, provenance
+from harness import DOCS, commit, peak_memory, provenance
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from known_diffusions import Diffusion, double_well, mueller_brown, ornstein_uhlenbeck
 
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.errors import AccuracyWarning
-from ldmaps.kinetics import slow_modes as module
 
-warnings.simplefilter("ignore", AccuracyWarning)
+GALERKIN, SLOW_MODES, COMMITTOR = (
+    import_module(f"ldmaps.kinetics.{name}") for name in ("galerkin", "slow_modes", "committor")
+)
+STORE = DOCS / "kinetics.json"
+
+
+class Numbers:
+    """The numbers of the page, kept as they are measured: by part, and in it by what they are of."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @property
+    def _known(self) -> dict[str, dict[str, Any]]:
+        # Read each time, so that parts can be measured side by side.
+        return json.loads(self._path.read_text(encoding="utf-8")) if self._path.exists() else {}
+
+    def _write(self, part: str, entry: dict[str, Any]) -> None:
+        known = self._known | {part: entry}
+        ordered = {name: known[name] for name in PARTS if name in known}
+        self._path.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    def forget(self, part: str) -> None:
+        """Forget a part."""
+        self._write(part, {"commit": commit(), "seconds": 0.0})
+
+    def of(self, part: str, name: str, measure: Callable[[], Any]) -> Any:
+        """Return a number, or several, that are measured if they are not known."""
+        if name not in self._known.get(part, {}):
+            began = time.process_time()
+            value = measure()
+            spent = time.process_time() - began
+            entry = self._known.get(part, {"commit": commit(), "seconds": 0.0})
+            self._write(part, entry | {"seconds": round(entry["seconds"] + spent, 1), name: value})
+            print(f"{part}, {name}: {value}", flush=True)
+        return self._known[part][name]
+
+    @property
+    def parts(self) -> set[str]:
+        """Of which parts something is known."""
+        return set(self._known)
+
+    def origin(self, part: str) -> str:
+        """Say which commit a part was measured with, and how long that took."""
+        known = self._known[part]
+        return f"Measured with commit {known['commit']} in {known['seconds']:.0f} s of one core."
 
 
 def near(centre, radius):
@@ -61,128 +110,172 @@ def grid_truth(potential, sigma, box, cells=120, count=2):
     return well.timescales(count)[0]
 
 
-def scales():
+def simulated(system, starts, n_runs, n_frames=10_000):
+    """Return runs of a system of deeptime one behind the other, and which run each frame is of."""
+    runs = [system.trajectory([starts[s % len(starts)]], n_frames, seed=s, n_jobs=1) for s in range(n_runs)]
+    return np.concatenate([one.reshape(n_frames, -1) for one in runs]), np.repeat(np.arange(n_runs), n_frames)
+
+
+def gaussian():
+    """30 and 8 rows; the second mode is the square of the first."""
+    return (ornstein_uhlenbeck(100_000, [30.0, 8.0]), None), 4, 1.0, [30.0, 15.0], 0.2
+
+
+def prinz():
     import deeptime.data
 
-    print("| process | frames | lag | truth | found, with its 95 % interval | off |")
-    print("|---|---|---|---|---|---|")
-    rng = np.random.default_rng(0)
+    system = deeptime.data.prinz_potential(h=1e-5, n_steps=500)  # frames every 0.005
+    truth = line_truth(system.potential, -1.3, 1.3)[:2]
+    return simulated(system, [[0.0]], 20), 4, 0.005, truth, 0.005
 
-    def told(name, points, runs, lag, spacing, truth, epsilon, n_landmarks=200):
-        model = LandmarkDiffusionMap(n_components=3, epsilon=epsilon, n_landmarks=n_landmarks)
-        model.fit(points[rng.permutation(len(points))[:10_000]])
-        found = model.slow_modes(points, lag=lag, n_modes=len(truth), runs=runs)
-        for mode, true in enumerate(truth):
-            value, (low, high) = spacing * found.timescales_[mode], spacing * found.timescale_intervals_[mode]
-            print(
-                f"| {name}, slow{mode + 1} | {len(points):,} | {lag * spacing:g} | {true:.3g} | {value:.3g} "
-                f"({low:.3g} to {high:.3g}) | {100 * (value / true - 1):+.1f} % |"
+
+def triple_well():
+    import deeptime.data
+
+    system = deeptime.data.triple_well_2d(h=1e-4, n_steps=2000)  # frames every 0.2
+    truth = grid_truth(system.potential, 1.09, [(-2.5, 2.5), (-2, 3)])[:1]
+    return simulated(system, [[-1.0, 0.0], [1.0, 0.0]], 8), 4, 0.2, truth, 0.05
+
+
+def quadruple_well():
+    import deeptime.data
+
+    system = deeptime.data.quadruple_well(h=1e-3, n_steps=1000)  # frames every 1
+    truth = grid_truth(system.potential, np.sqrt(0.5), [(-2.2, 2.2), (-2.2, 2.2)])[:2]
+    return simulated(system, [[x, y] for x in (-1.0, 1.0) for y in (-1.0, 1.0)], 32), 2, 1.0, truth, 0.05
+
+
+PROCESSES = {
+    "Ornstein–Uhlenbeck": gaussian,
+    "Prinz": prinz,
+    "triple well": triple_well,
+    "quadruple well": quadruple_well,
+}
+
+
+def time_scales(process):
+    """Return a list of lag, frames, length in time scales, truth, estimate and its interval of each mode."""
+    (points, runs), lag, spacing, truth, epsilon = process()
+    model = LandmarkDiffusionMap(n_components=3, epsilon=epsilon, n_landmarks=200)
+    model.fit(points[np.random.default_rng(0).permutation(len(points))[:10_000]])
+    found = model.slow_modes(points, lag=lag, n_modes=len(truth), runs=runs)
+    rows = []
+    for mode, true in enumerate(truth):
+        value, (low, high) = spacing * found.timescales_[mode], spacing * found.timescale_intervals_[mode]
+        length = len(points) * spacing / true
+        rows.append(
+            [len(points), lag * spacing, *(float(number) for number in (length, true, value, low, high))]
+        )
+    return rows
+
+
+def scales(numbers):
+    lines = [
+        "| process | frames | length, in time scales | lag | truth | found, with its 95 % interval | off |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, process in PROCESSES.items():
+        rows = numbers.of("scales", name, lambda process=process: time_scales(process))
+        for mode, (count, lag, length, true, value, low, high) in enumerate(rows, 1):
+            lines.append(
+                f"| {name}, slow{mode} | {count:,} | {length:,.0f} | {lag:g} | {true:.3g} | {value:.3g} ({low:.3g} to "
+                f"{high:.3g}) | {100 * (value / true - 1):+.1f} % |"
             )
-
-    points = ornstein_uhlenbeck(100_000, [30.0, 8.0])
-    told("Ornstein–Uhlenbeck", points, None, 4, 1.0, [30.0, 15.0], 0.2)
-
-    prinz = deeptime.data.prinz_potential(h=1e-5, n_steps=500)  # frames every 0.005
-    runs = np.repeat(np.arange(20), 10_000)
-    points = np.concatenate(
-        [prinz.trajectory([[0.0]], 10_000, seed=s, n_jobs=1).reshape(-1, 1) for s in range(20)]
-    )
-    told("Prinz", points, runs, 4, 0.005, line_truth(prinz.potential, -1.3, 1.3)[:2], 0.005)
-
-    triple = deeptime.data.triple_well_2d(h=1e-4, n_steps=2000)  # frames every 0.2
-    runs = np.repeat(np.arange(8), 10_000)
-    starts = [[-1.0, 0.0], [1.0, 0.0]]
-    points = np.concatenate(
-        [triple.trajectory([starts[s % 2]], 10_000, seed=s, n_jobs=1).reshape(-1, 2) for s in range(8)]
-    )
-    told(
-        "triple well",
-        points,
-        runs,
-        4,
-        0.2,
-        grid_truth(triple.potential, 1.09, [(-2.5, 2.5), (-2, 3)])[:1],
-        0.05,
-    )
-
-    quadruple = deeptime.data.quadruple_well(h=1e-3, n_steps=1000)  # frames every 1
-    starts = [[x, y] for x in (-1.0, 1.0) for y in (-1.0, 1.0)]
-    points = np.concatenate(
-        [quadruple.trajectory([starts[s % 4]], 10_000, seed=s, n_jobs=1).reshape(-1, 2) for s in range(8)]
-    )
-    truth = grid_truth(quadruple.potential, np.sqrt(0.5), [(-2.2, 2.2), (-2.2, 2.2)])[:2]
-    told("quadruple well", points, runs, 2, 1.0, truth, 0.05)
+    return lines
 
 
 # -- committors ----------------------------------------------------------------------------
 
+IN_A, IN_B = near([-0.558, 1.442], 0.2), near([0.623, 0.028], 0.2)
 
-def committors():
-    print("| process | what | truth | found |")
-    print("|---|---|---|---|")
-    brown, spacing = mueller_brown(), 1e-3
-    in_a, in_b = near([-0.558, 1.442], 0.2), near([0.623, 0.028], 0.2)
-    truth = brown.committor(in_a(brown.grid), in_b(brown.grid))
-    errors, walks = [], []
-    for seed in range(5):
-        runs = brown.simulate(200, 100, spacing, 1e-4, seed=seed)
-        points = runs.points
-        model = LandmarkDiffusionMap(n_components=3, epsilon=0.03, n_landmarks=300).fit(points)
-        sets = {"source": in_a(points), "target": in_b(points)}
-        errors.append(
-            rms(
-                model.committor(points, lag=1, runs=runs.runs, **sets).transform(brown.grid)[:, 0],
-                truth,
-                brown.density,
-            )
-        )
-        walks.append(rms(model.committor(points, **sets).transform(brown.grid)[:, 0], truth, brown.density))
-    told("Müller–Brown, 5 × 20,000 frames", "committor, rms error, Galerkin", errors)
-    told("", "committor, rms error, the walk alone", walks)
 
-    runs = brown.simulate(400, 200, 5e-4, 1e-4, seed=11)
-    points = runs.points
-    model = LandmarkDiffusionMap(n_components=3, epsilon=0.03, n_landmarks=300).fit(points)
-    sets = {"source": in_a(points), "target": in_b(points), "runs": runs.runs, "lag": 1}
-    q, wait = model.committor(points, **sets), model.passage_time(points, **sets)
-    density, flux = brown.density, reactive_flux(brown, truth)
-    low, high = np.array(q.rate_interval_) / 5e-4
-    print(
-        f"| Müller–Brown, 80,000 frames | rate A to B | {flux / ((1 - truth) @ density):.3g} | {q.rate_ / 5e-4:.3g} ({low:.3g} to {high:.3g}) |"
-    )
-    start = in_a(brown.grid)
-    mean = np.average(brown.passage_times(in_b(brown.grid))[start], weights=density[start])
-    low, high = 5e-4 * wait.mean_time_interval_
-    print(
-        f"| | mean first-passage time | {mean:.3g} | {5e-4 * wait.mean_time_:.3g} ({low:.3g} to {high:.3g}) |"
-    )
+def along(x):
+    return x[:, 0] + 0.3 * x[:, 1]
 
+
+def brown_errors(seed):
+    """Return the errors of the committor of Müller–Brown, and of that of the walk alone."""
+    brown = mueller_brown()
+    truth = brown.committor(IN_A(brown.grid), IN_B(brown.grid))
+    runs = brown.simulate(400, 100, 1e-3, 1e-4, seed=seed)
+    model = LandmarkDiffusionMap(n_components=3, epsilon=0.03, n_landmarks=300).fit(runs.points)
+    sets = {"source": IN_A(runs.points), "target": IN_B(runs.points)}
+    return errors_of(model, runs, sets, 1, brown, truth)
+
+
+def well_errors(seed):
+    """Return the same for a double well whose coordinates diffuse with 1 and 0.1."""
     well = double_well((1.0, 0.1))
-
-    def along(x):
-        return x[:, 0] + 0.3 * x[:, 1]
-
     truth = well.committor(along(well.grid) < -1.1, along(well.grid) > 1.1)
-    errors, walks = [], []
-    for seed in range(3):
-        runs = well.simulate(500, 100, 0.01, 0.005, seed=seed)
-        points = runs.points
-        model = LandmarkDiffusionMap(n_components=3, epsilon=0.08, n_landmarks=200).fit(points)
-        sets = {"source": along(points) < -1.1, "target": along(points) > 1.1}
-        errors.append(
-            rms(
-                model.committor(points, lag=5, runs=runs.runs, **sets).transform(well.grid)[:, 0],
-                truth,
-                well.density,
-            )
+    runs = well.simulate(500, 100, 0.01, 0.005, seed=seed)
+    model = LandmarkDiffusionMap(n_components=3, epsilon=0.08, n_landmarks=200).fit(runs.points)
+    sets = {"source": along(runs.points) < -1.1, "target": along(runs.points) > 1.1}
+    return errors_of(model, runs, sets, 5, well, truth)
+
+
+def barrier_errors(seed):
+    """Return the errors for a steep barrier, with the default and with the map's own wide kernel."""
+    steep = Diffusion(lambda x: 5 * (x[..., 0] ** 2 - 1) ** 2 + 2 * x[..., 1] ** 2, [(-2, 2), (-2.5, 2.5)])
+    truth = steep.committor(steep.grid[:, 0] < -0.3, steep.grid[:, 0] > 0.9)
+    runs = steep.simulate(200, 200, 0.02, 0.004, seed=seed)
+    model = LandmarkDiffusionMap(n_components=2, epsilon=2.0, n_landmarks=100).fit(runs.points)
+    sets = {"source": runs.points[:, 0] < -0.3, "target": runs.points[:, 0] > 0.9}
+    middle = np.where((truth > 0.1) & (truth < 0.9), steep.density, 0.0)
+    errors, widths = [], COMMITTOR.NARROWINGS
+    for COMMITTOR.NARROWINGS in (widths, (1.0,)):
+        found = model.committor(runs.points, lag=1, runs=runs.runs, **sets)
+        errors.append(rms(found.transform(steep.grid)[:, 0], truth, middle))
+    COMMITTOR.NARROWINGS = widths
+    return errors
+
+
+def errors_of(model, runs, sets, lag, process, truth):
+    followed = model.committor(runs.points, lag=lag, runs=runs.runs, **sets)
+    walk = model.committor(runs.points, **sets)
+    return [rms(found.transform(process.grid)[:, 0], truth, process.density) for found in (followed, walk)]
+
+
+def brown_rates():
+    """Return truth, estimate and interval of the rate from A to B and of the mean first-passage time."""
+    brown, spacing = mueller_brown(), 5e-4
+    truth, density = brown.committor(IN_A(brown.grid), IN_B(brown.grid)), brown.density
+    runs = brown.simulate(400, 200, spacing, 1e-4, seed=11)
+    model = LandmarkDiffusionMap(n_components=3, epsilon=0.03, n_landmarks=300).fit(runs.points)
+    sets = {"source": IN_A(runs.points), "target": IN_B(runs.points), "runs": runs.runs, "lag": 1}
+    q, wait = model.committor(runs.points, **sets), model.passage_time(runs.points, **sets)
+    start = IN_A(brown.grid)
+    rate = reactive_flux(brown, truth) / ((1 - truth) @ density)
+    mean = np.average(brown.passage_times(IN_B(brown.grid))[start], weights=density[start])
+    found = {
+        "rate from A to B": [rate, *(np.array([q.rate_, *q.rate_interval_]) / spacing)],
+        "mean first-passage time": [
+            mean,
+            *(np.array([wait.mean_time_, *wait.mean_time_interval_]) * spacing),
+        ],
+    }
+    return {name: [float(value) for value in values] for name, values in found.items()}
+
+
+def committors(numbers):
+    lines = ["| process | what | truth | found |", "|---|---|---|---|"]
+    walk = "committor, rms error, Galerkin", "committor, rms error, the walk alone"
+    middle = "committor of 0.1 to 0.9, rms error"
+    for name, of, whats in (
+        ("Müller–Brown, 5 × 40,000 frames", brown_errors, walk),
+        ("double well, unequal diffusion, 5 × 50,000 frames", well_errors, walk),
+        ("steep barrier, 5 × 40,000 frames", barrier_errors, (middle, f"{middle}, one width")),
+    ):
+        pairs = [
+            numbers.of("committors", f"{name}, seed {seed}", lambda of=of, seed=seed: of(seed))
+            for seed in range(5)
+        ]
+        for what, values in zip(whats, zip(*pairs, strict=True), strict=True):
+            lines.append(f"| {name} | {what} | 0 | {min(values):.3f} to {max(values):.3f} |")
+    for what, (truth, value, low, high) in numbers.of("committors", "rates", brown_rates).items():
+        lines.append(
+            f"| Müller–Brown, 80,000 frames | {what} | {truth:.3g} | {value:.3g} ({low:.3g} to {high:.3g}) |"
         )
-        walks.append(rms(model.committor(points, **sets).transform(well.grid)[:, 0], truth, well.density))
-    told("double well, unequal diffusion, 3 × 50,000 frames", "committor, rms error, Galerkin", errors)
-    told("", "committor, rms error, the walk alone", walks)
-
-
-def told(process, what, values):
-    print(f"| {process} | {what} | 0 | {min(values):.3f} to {max(values):.3f} |")
+    return lines
 
 
 # -- coverage --------------------------------------------------------------------------------
@@ -196,129 +289,238 @@ def reactive_flux(process, chance):
     return 0.5 * (density[one] * generator.data[far] * (chance[one] - chance[other]) ** 2).sum()
 
 
-def coverage(repetitions, rows=6000, spacing=0.05):
+def left(x):
+    return x[..., 0] < -0.8
+
+
+def right(x):
+    return x[..., 0] > 0.8
+
+
+#: Of each run of the double well: rows, and the time between them.
+ROWS, SPACING, PER_PIECE = 6000, 0.05, 10
+
+
+def truths():
+    """Return the true values of what is estimated, in rows."""
     well = double_well((1.0, 1.0))
-
-    def left(x):
-        return x[..., 0] < -0.8
-
-    def right(x):
-        return x[..., 0] > 0.8
-
     begin, end = left(well.grid), right(well.grid)
     chance, density = well.committor(begin, end), well.density
-    flux = reactive_flux(well, chance) * spacing
-    wait = np.average(well.passage_times(end)[begin], weights=density[begin]) / spacing
-    truths = {
-        "slowest time scale": well.timescales(1)[0][0] / spacing,
+    flux = reactive_flux(well, chance) * SPACING
+    wait = np.average(well.passage_times(end)[begin], weights=density[begin]) / SPACING
+    found = {
+        "slowest time scale": well.timescales(1)[0][0] / SPACING,
         "reactive flux": flux,
         "rate from left to right": flux / ((1 - chance) @ density),
         "rate from right to left": flux / (chance @ density),
         "mean first-passage time": wait,
     }
-    every = well.simulate(repetitions + 1, rows, spacing, 0.0125, seed=7).points.reshape(-1, rows, 2)
+    return {name: float(value) for name, value in found.items()}
+
+
+def estimates(seed):
+    """Return estimate and interval of each quantity of some runs."""
+    well = double_well((1.0, 1.0))
+    every = well.simulate(PER_PIECE + 1, ROWS, SPACING, 0.0125, seed=seed).points.reshape(-1, ROWS, 2)
     model = LandmarkDiffusionMap(n_components=2, epsilon=0.05, n_landmarks=80).fit(every[-1])
-    found = {name: [] for name in truths}
+    found = []
     for points in every[:-1]:
         sets = {"source": left(points), "target": right(points), "lag": 1}
-        slow, facts = (
-            model.slow_modes(points, lag=5, n_modes=1),
-            model.committor(points, **sets).record_.facts,
-        )
+        slow = model.slow_modes(points, lag=5, n_modes=1)
+        facts = model.committor(points, **sets).record_.facts
         passage = model.passage_time(points, **sets)
-        values = [(slow.timescales_[0], slow.timescale_intervals_[0])]
-        values += [(facts[name], facts[f"{name}_interval"]) for name in ("flux", "rate", "back_rate")]
-        values += [(passage.mean_time_, passage.mean_time_interval_)]
-        for name, (value, interval) in zip(truths, values, strict=True):
-            found[name].append((value, *interval))
-    print(
-        f"A double well, {repetitions} runs of {rows:,} rows ({rows / truths['slowest time scale']:.0f} of the slowest "
-        f"time scale and about {flux * rows:.0f} transitions each way), in rows:\n"
-    )
-    print(
-        "| quantity | truth | mean of estimates | their standard deviation | 95 % intervals hold the truth |"
-    )
-    print("|---|---|---|---|---|")
-    for name, truth in truths.items():
-        value, low, high = np.array(found[name]).T
+        values = [(slow.timescales_[0], *slow.timescale_intervals_[0])]
+        values += [(facts[name], *facts[f"{name}_interval"]) for name in ("flux", "rate", "back_rate")]
+        values += [(passage.mean_time_, *passage.mean_time_interval_)]
+        found.append([[float(number) for number in one] for one in values])
+    return found
+
+
+def coverage(numbers, repetitions=100):
+    known = numbers.of("coverage", "truths", truths)
+    pieces = [
+        numbers.of("coverage", f"seed {seed}", lambda seed=seed: estimates(seed))
+        for seed in range(7, 7 + repetitions // PER_PIECE)
+    ]
+    every = np.concatenate([np.array(piece) for piece in pieces])
+    lines = [
+        f"A double well, {len(every)} runs of {ROWS:,} rows ({ROWS / known['slowest time scale']:.0f} of the slowest "
+        f"time scale and about {known['reactive flux'] * ROWS:.0f} transitions each way), in rows:",
+        "",
+        "| quantity | truth | mean of estimates | their standard deviation | 95 % intervals hold the truth |",
+        "|---|---|---|---|---|",
+    ]
+    for place, (name, truth) in enumerate(known.items()):
+        value, low, high = every[:, place].T
         held = int(((low < truth) & (truth < high)).sum())
-        print(
-            f"| {name} | {truth:.3g} | {value.mean():.3g} | {100 * value.std() / truth:.0f} % | {held} of {repetitions} |"
+        lines.append(
+            f"| {name} | {truth:.3g} | {value.mean():.3g} | {100 * value.std() / truth:.0f} % | {held} of {len(every)} |"
         )
+    return lines
 
 
-# -- speed -----------------------------------------------------------------------------------
+# -- cost ------------------------------------------------------------------------------------
+
+N_FRAMES, N_LANDMARKS = 100_000, 400
 
 
-def speed(rounds=3):
-    rng, n = np.random.default_rng(0), 100_000
-    angle = np.zeros(n)
+def swinging(n):
+    """Return an angle that swings."""
+    rng = np.random.default_rng(0)
+    kicks, angle = 0.2 * rng.normal(size=n), np.zeros(n)
     for row in range(1, n):
-        angle[row] = 0.98 * angle[row - 1] + 0.2 * rng.normal()
+        angle[row] = 0.98 * angle[row - 1] + kicks[row]
+    return angle
+
+
+def frames_and_features(name):
+    """Return a metric, points of a swinging angle and that angle."""
+    rng, angle = np.random.default_rng(0), swinging(N_FRAMES)
+    if name.startswith("Euclidean"):
+        return (
+            "euclidean",
+            np.cos(angle[:, None] + np.arange(45)) + 0.1 * rng.normal(size=(N_FRAMES, 45)),
+            angle,
+        )
     swing = np.stack([np.cos(angle), np.sin(angle), 0 * angle], axis=1)
-    frames = np.repeat(0.3 * rng.normal(size=(1, 22, 3)), n, axis=0)
+    frames = np.repeat(0.3 * rng.normal(size=(1, 22, 3)), N_FRAMES, axis=0)
     frames[:, 10:] += 0.2 * swing[:, None]
-    frames = (frames + 0.02 * rng.normal(size=frames.shape)).astype(np.float32)
-    features = np.cos(angle[:, None] + np.arange(45)) + 0.1 * rng.normal(size=(n, 45))
-    print(
-        "| 100,000 frames, 400 landmarks | embedding | slow modes: pass | solving | pass / embedding | committor: all |"
-    )
-    print("|---|---|---|---|---|---|")
-    for name, metric, points in (
-        ("RMSD, 22 atoms", "rmsd", frames),
-        ("Euclidean, 45 features", "euclidean", features),
-    ):
-        model = LandmarkDiffusionMap(n_components=3, metric=metric, n_landmarks=400, n_threads=1)
+    return "rmsd", (frames + 0.02 * rng.normal(size=frames.shape)).astype(np.float32), angle
+
+
+def pass_and_solving(learn, where, name):
+    """Return how long a pass over the frames and what follows took; the pass ends where a function is called."""
+    original, ended = getattr(where, name), 0.0
+
+    def note(*arguments):
+        nonlocal ended
+        ended = time.process_time()
+        return original(*arguments)
+
+    setattr(where, name, note)
+    began = time.process_time()
+    try:
+        learn()
+    finally:
+        setattr(where, name, original)
+    return ended - began, time.process_time() - ended
+
+
+def costs(name, rounds=3):
+    """Return seconds of one thread: embedding; slow modes and a committor, each a pass and solving; an observable."""
+    from threadpoolctl import threadpool_limits
+
+    metric, points, angle = frames_and_features(name)
+    sets = {"source": angle < -1, "target": angle > 1}
+    rows = []
+    with threadpool_limits(1):
+        model = LandmarkDiffusionMap(n_components=3, metric=metric, n_landmarks=N_LANDMARKS, n_threads=1)
         model.fit(points[::20])
-        rows = []
         for _ in range(rounds):
             began = time.process_time()
             model.transform(points)
-            embedding = time.process_time() - began
-            solving = 0.0
-            original = module._check_pairs
-
-            def note(*arguments, check=original):
-                nonlocal solving
-                solving = time.process_time()
-                return check(*arguments)
-
-            module._check_pairs = note  # called where the pass ends
+            row = [time.process_time() - began]
+            row += pass_and_solving(lambda: model.slow_modes(points, lag=5), SLOW_MODES, "_check_pairs")
+            # One width of the kernel; others that are tried cost the same again.
+            widths, COMMITTOR.NARROWINGS = COMMITTOR.NARROWINGS, (1.0,)
+            row += pass_and_solving(lambda: model.committor(points, lag=2, **sets), GALERKIN, "_check")
+            COMMITTOR.NARROWINGS = widths
             began = time.process_time()
-            model.slow_modes(points, lag=5)
-            ended = time.process_time()
-            module._check_pairs = original
-            first = time.process_time()
-            model.committor(points, source=angle < -1, target=angle > 1, lag=2)
-            rows.append((embedding, solving - began, ended - solving, time.process_time() - first))
-        embedding, run, solve, committor = np.median(rows, axis=0)
-        print(
-            f"| {name} | {embedding:.2f} s | {run:.2f} s | {solve:.2f} s | {run / embedding:.1f} | {committor:.2f} s |"
+            model.function(points, angle, name="angle")
+            rows.append([*row, time.process_time() - began])
+    return np.median(rows, axis=0).tolist()
+
+
+def cost(numbers):
+    lines = [
+        f"| {N_FRAMES:,} frames, {N_LANDMARKS} landmarks | embedding | slow modes: pass | as a multiple | solving | committor: pass | "
+        "as a multiple | solving | observable |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name in ("RMSD, 22 atoms", "Euclidean, 45 features"):
+        embedding, one, solving, other, more, observable = numbers.of(
+            "cost", name, lambda name=name: costs(name)
         )
+        lines.append(
+            f"| {name} | {embedding:.2f} s | {one:.2f} s | {one / embedding:.1f} | {solving:.2f} s | {other:.2f} s | "
+            f"{other / embedding:.1f} | {more:.2f} s | {observable:.2f} s |"
+        )
+    return lines
 
 
-PARTS = ("scales", "committors", "coverage", "speed")
+# -- memory ----------------------------------------------------------------------------------
+
+
+def learn_from_blocks(n_rows):
+    """Learn from blocks of a Dask array that are made as they are asked for, and print this process' highest memory."""
+    import dask.array
+    import dask.delayed
+
+    def block(first, count):
+        row = np.arange(first, first + count)
+        angle = 2.5 * np.sin(0.01 * row) * np.sin(0.0037 * row)
+        noise = 0.1 * np.random.default_rng(first).normal(size=(count, 20))
+        return np.cos(angle[:, None] + np.arange(20)) + noise
+
+    size = 10_000
+    parts = [
+        dask.array.from_delayed(dask.delayed(block)(first, size), (size, 20), float)
+        for first in range(0, n_rows, size)
+    ]
+    points = dask.array.concatenate(parts)
+    model = LandmarkDiffusionMap(n_components=2, n_landmarks=N_LANDMARKS).fit(block(0, size))
+    before = peak_memory()
+    psi = np.concatenate([model.transform(part.compute())[:, 0] for part in parts])
+    low, high = np.quantile(psi, [0.2, 0.8])
+    model.slow_modes(points, lag=5)
+    model.committor(points, source=psi < low, target=psi > high, lag=5)
+    print(json.dumps([before, peak_memory()]))
+
+
+def memory(numbers):
+    lines = [
+        "| rows of 20 features | as an array | fit of 10,000 rows | with slow modes and a committor |",
+        "|---|---|---|---|",
+    ]
+    for n_rows in (100_000, 800_000):
+
+        def measure(n_rows=n_rows):
+            words = [sys.executable, __file__, "--blocks", str(n_rows)]
+            return json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+
+        before, after = numbers.of("memory", f"{n_rows:,} rows", measure)
+        lines.append(
+            f"| {n_rows:,} | {160 * n_rows / 1e6:,.0f} MB | {before / 1e6:,.0f} MB | {after / 1e6:,.0f} MB |"
+        )
+    return lines
+
+
+PARTS = {"scales": scales, "committors": committors, "coverage": coverage, "cost": cost, "memory": memory}
 PROSE = """\
 # Slow modes, committors and rates where the truth is known
 
-Written by `python benchmarks/kinetics.py`. {provenance}
+Written by `python benchmarks/kinetics.py`. {provenance}. All numbers are in `docs/benchmarks/kinetics.json`.
 
-Maps have 200 to 300 landmarks of points in one or two dimensions; the truth is that of a generator on a grid. Functions on these maps are
+Maps have 80 to 400 landmarks of points in one or two dimensions; the truth is that of a generator on a grid. Functions on these maps are
 learned from the frames alone. Errors of committors are root mean squares over the equilibrium density.
 
 ## Time scales
 
-Intervals are 95 %. The two slowest modes of the quadruple well have the same time scale, and the larger of two estimates is found first:
-one is above the truth and one below.
+The two slowest modes of the quadruple well have the same time scale. The larger of two estimates is found first, so that slow1 tends to be above
+the truth and slow2 below.
 
 {scales}
 
 ## Committors, rates and passage times
 
-Galerkin is `model.committor(..., lag=...)`, which follows frames; "the walk alone" is the committor without a lag (alpha = 1/2). In the double
-well the coordinates diffuse with 1 and 0.1, which distances cannot know.
+Galerkin is `model.committor(..., lag=...)`, which follows frames; "the walk alone" is the committor without a lag (α = ½). Ranges are those of
+five simulations. In the double well the coordinates diffuse with 1 and 0.1, which distances cannot know. The steep barrier is crossed in a few
+frames; its map has a kernel much wider than the barrier, and "one width" is the committor with that kernel, where the default may narrow it.
+Intervals are 95 %.
 
 {committors}
+
+Of Markov chains, committors, passage times and fluxes equal those of linear algebra to 1e-10 (`tests/kinetics/test_committor.py`).
 
 ## Coverage of intervals
 
@@ -326,34 +528,46 @@ well the coordinates diffuse with 1 and 0.1, which distances cannot know.
 
 ## Cost
 
-Processor time on one thread, medians of three alternating rounds. A pass embeds all frames and adds up pairs at four lags; solving chooses among
-numbers of functions and ridges on held-out blocks, and resamples blocks.
+Processor time on one thread, medians of three alternating rounds. Slow modes combine up to 50 modes of the walk, and add up their pairs at four
+lags; committors combine up to 75. Solving chooses among numbers of functions and ridges on held-out blocks, resamples blocks and, of a
+committor, compares it with where frames went. A committor that gets narrower kernels takes as long again for each that is tried.
 
-{speed}
+{cost}
+
+## Memory
+
+The highest memory of a process that reads blocks of 10,000 rows as they are made.
+
+{memory}
 """
 
 
-def main():
+def write_page(numbers: Numbers, texts: dict[str, list[str]]) -> None:
+    """Write the page."""
+    found = {part: "\n".join([*lines, "", numbers.origin(part)]) for part, lines in texts.items()}
+    (DOCS / "kinetics.md").write_text(PROSE.format(provenance=provenance(), **found), encoding="utf-8")
+
+
+def main() -> None:
+    """Measure what is asked for, and write the page when all parts are known."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--part", default=",".join(PARTS))
-    parser.add_argument("--repetitions", type=int, default=100)
+    parser.add_argument("--again", action="store_true", help="forget the numbers of these parts first")
+    parser.add_argument("--blocks", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    store = DOCS / "kinetics.json"
-    known = json.loads(store.read_text()) if store.exists() else {}
+    warnings.simplefilter("ignore", AccuracyWarning)
+    if arguments.blocks is not None:
+        learn_from_blocks(arguments.blocks)
+        return
+    numbers = Numbers(STORE)
     for part in arguments.part.split(","):
-        text = io.StringIO()
-        with contextlib.redirect_stdout(text):
-            if part == "coverage":
-                coverage(arguments.repetitions)
-            else:
-                {"scales": scales, "committors": committors, "speed": speed}[part]()
-        print(text.getvalue(), flush=True)
-        known = (json.loads(store.read_text()) if store.exists() else {}) | {part: text.getvalue().strip()}
-        store.write_text(json.dumps(known, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    parts = {part: known.get(part, "Not measured with this code so far.") for part in PARTS}
-    (DOCS / "kinetics.md").write_text(PROSE.format(provenance=provenance(), **parts), encoding="utf-8")
+        if arguments.again:
+            numbers.forget(part)
+        print("\n".join(PARTS[part](numbers)), flush=True)
+    if set(PARTS) <= numbers.parts:
+        write_page(numbers, {part: write(numbers) for part, write in PARTS.items()})
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from ldmaps.threads import single_threaded_blas
 from ldmaps.user_warnings import warn
 
 #: Numbers of functions that are tried, and ridges, in units of the mean variance of a function.
-N_COMBINED = (2, 3, 5, 8, 12, 20, 30, 50, 75, 100)
+N_COMBINED = (2, 3, 5, 8, 12, 20, 30, 50, 75)
 RIDGES = (0.0, 1e-5, 1e-4, 1e-3)
 #: Fewer passages say little.
 FEW_PASSAGES = 10
@@ -65,7 +65,6 @@ class Followed:
     inside: dict[str, _Mask]  # which of these are in each set
     between: _Mask  # (n,): which of these are in none that frames stop at
     weights: _Array  # (n,): how much each of these counts
-    coefficients: _Array  # (n, M): w of these
     outcomes: Outcomes  # where frames outside all sets went
 
     @property
@@ -125,9 +124,8 @@ def follow(
     frames, at_frames, weights, *columns = sample.columns()
     inside = {one.name: column for one, column in zip(every, columns, strict=True)}
     between = ~np.logical_or.reduce([inside[one.name] for one in stops])
-    own = landmark_weights(modes.embedder, frames, model.n_threads)
     followed = Followed(
-        modes, list(pairs.blocks), n_frames, frames, at_frames, inside, between, weights, own, outcomes
+        modes, list(pairs.blocks), n_frames, frames, at_frames, inside, between, weights, outcomes
     )
     _check(followed, series)
     return followed
@@ -222,8 +220,9 @@ def _solve(
     again = [of(sums) for sums in drawn]
     at_landmarks = np.array([followed.modes.coefficients(one[:, None])[:, 0] for one, _ in again])
     start = np.clip(followed.modes.coefficients(combination[:, None])[:, 0], *bounds)
-    coefficients = bounded_fit(followed.coefficients, values, followed.weights, start, *bounds)
-    misfit = np.average((followed.coefficients @ coefficients - values) ** 2, weights=followed.weights)
+    own = landmark_weights(followed.modes.embedder, followed.frames, model.n_threads)
+    coefficients = bounded_fit(own, values, followed.weights, start, *bounds)
+    misfit = np.average((own @ coefficients - values) ** 2, weights=followed.weights)
     return Solved(
         choice,
         values,

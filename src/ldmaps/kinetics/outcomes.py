@@ -52,8 +52,9 @@ class Outcomes:
     def __init__(self) -> None:
         self._sample = FrameSample(_MOST_FRAMES, _MOST_BYTES)
         self._n_frames = self._n_between = 0
-        self._stopped: list[NDArray[np.intp]] = []  # rows in a set
+        self._stopped: list[NDArray[np.intp]] = []  # rows in a set that follow one in none
         self._arrived: list[_Mask] = []  # which of these are in the target
+        self._was_stopped = False  # the last row
         self._begins: list[int] = []  # first row of each run
         self._last: list[NDArray[Any]] = []  # last frame of each run, of the run that goes on as well
 
@@ -68,8 +69,10 @@ class Outcomes:
             self._last.append(points[-1:])
         self._last[-1] = points[-1:].copy()
         rows, between = np.arange(self._n_frames, self._n_frames + len(points)), ~stops
-        self._stopped.append(rows[stops])
-        self._arrived.append(arrives[stops])
+        entries = stops & ~np.append(self._was_stopped, stops[:-1])
+        self._stopped.append(rows[entries])
+        self._arrived.append(arrives[entries])
+        self._was_stopped = bool(stops[-1])
         self._sample.add(self._n_between, points[between], rows[between], weights[between])
         self._n_frames += len(points)
         self._n_between += int(between.sum())

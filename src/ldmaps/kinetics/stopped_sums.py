@@ -194,7 +194,7 @@ class StoppedPairs:
         following = np.minimum.accumulate(places[::-1])[::-1]
         ends = np.minimum(following[starts + 1], starts + self.lag)
         first = functions[starts]
-        weighted = first * weights[starts, None]
+        weighted = _weighted(first, weights[starts])
         going_on = functions[ends] * ~stops[ends, None]
         return StoppedSums(
             n_new,
@@ -223,7 +223,7 @@ class StoppedPairs:
             np.diff(outside, axis=0),
             np.diff(arrives[rows].astype(np.float64)),
         )
-        weighted = moves * v[:, None]
+        weighted = _weighted(moves, v)
         return (
             weighted.T @ moves,
             jumps @ weighted,
@@ -233,3 +233,8 @@ class StoppedPairs:
             float(weights[new] @ arrives[new]),
             float(weights[new].sum()),
         )
+
+
+def _weighted(rows: _Array, weights: _Array) -> _Array:
+    """Return rows times weights; the same array if these are 1, of whose product with itself BLAS computes half."""
+    return rows if (weights == 1.0).all() else rows * weights[:, None]

@@ -28,8 +28,8 @@ from ldmaps.metrics.base import Points
 from ldmaps.threads import resolve_threads, run_tiles, tile_rows
 from ldmaps.validation.error_estimate import can_be_rows
 
-#: Most modes, and the least eigenvalue of one.
-MOST_MODES = 100
+#: Most modes, as a pass over the frames costs with the square of their number, and the least eigenvalue of one.
+MOST_MODES = 75
 LEAST_EIGENVALUE = 0.01
 #: Most landmarks whose walk is solved: the time grows with their cube.
 MOST_LANDMARKS = 5000
