@@ -303,8 +303,8 @@ def page(state: dict, options: argparse.Namespace) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--points", type=int, default=4_000_000)
-    parser.add_argument("--frames", type=int, default=800_000)
+    parser.add_argument("--points", type=int, default=2_000_000)
+    parser.add_argument("--frames", type=int, default=500_000)
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--output", type=Path, default=DOCS / "cluster.md")
     parser.add_argument("--case", choices=RUN)

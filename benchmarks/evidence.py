@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -66,7 +67,7 @@ BENCHMARKS = (
         "paper",
         "Does it reproduce the paper's results?",
         {"paper/README.md": "Table 1, Figures 2–5"},
-        ("-m reproduction --output docs/paper --cache build/paper-{commit} --folds 2",),
+        ("-m reproduction --output docs/paper --cache build/paper-{commit} --folds 1",),
         full=("-m reproduction --output docs/paper --cache build/paper-{commit}",),
     ),
     Benchmark(
@@ -75,7 +76,7 @@ BENCHMARKS = (
         {"accuracy.md": "accuracy"},
         ("benchmarks/accuracy.py --folds 2",),
         "--again",
-        full=("benchmarks/distilling_ideas.py", "benchmarks/accuracy.py"),
+        full=("benchmarks/distilling_ideas.py", "benchmarks/accuracy.py --full"),
     ),
     Benchmark(
         "errors",
@@ -266,6 +267,20 @@ def releases_behind(measured: str, releases: Iterable[str]) -> int:
     2
     """
     return list(releases).index(measured)
+
+
+def stale(store: Mapping[str, Measured], changelog: str) -> list[str]:
+    """Return benchmarks that are older than the release before the last, or were never run when a version is released.
+
+    A version is being released, or was, if nothing is listed as unreleased.
+    """
+    releases = re.findall(r"^## \[(\d[\w.]*)\]", changelog, re.MULTILINE)
+    unreleased = re.search(r"^## \[Unreleased\]\n(.*?)(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL)
+    is_release = unreleased is None or not unreleased[1].strip()
+    names = [benchmark.name for benchmark in BENCHMARKS]
+    missing = [name for name in names if name not in store or not store[name].is_whole]
+    old = [name for name in names if name in store and releases_behind(store[name].version, releases) > 1]
+    return old + (missing if is_release else [])
 
 
 def run(

@@ -4,8 +4,8 @@
     python tools/page_numbers.py --fill     writes docs/numbers.json, as it is, into the pages
 
 A page says where a number stands: ``<!--=demo.speed_up-->570<!--/-->``. What is between the two comments comes from
-``docs/numbers.json``, from the tables of benchmarks that ``TABLED`` names, or from ``docs/evidence.json``, and from
-nowhere else; a test compares. ``demo.table`` is what ``ldmaps demo`` prints.
+``docs/numbers.json``, from the tables of benchmarks, or from ``docs/evidence.json``, and from nowhere else; a test
+compares. ``demo.table`` is what ``ldmaps demo`` prints.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ import argparse
 import csv
 import json
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter, defaultdict
 from datetime import date
 from pathlib import Path
 
@@ -58,6 +60,7 @@ def known() -> dict[str, str]:
     """Return every number that a page may say, as it is stored."""
     numbers: dict[str, str] = json.loads(STORE.read_text(encoding="utf-8"))
     numbers |= {name: tabled(*row) for name, row in TABLED.items()}
+    numbers |= of_scale() | of_accuracy() | of_predictions() | of_certificates()
     beside = evidence.page_of("validation.md").parent
     return numbers | {"evidence.table": f"\n\n{evidence.table(evidence.read_store(), beside)}\n\n"}
 
@@ -71,6 +74,61 @@ def tabled(file: str, what: str, against: str) -> str:
     if len(found) != 1:
         raise SystemExit(f"{file} has {len(found)} rows of {what!r} against {against!r}, expected one")
     return found[0]
+
+
+def of_scale() -> dict[str, str]:
+    """Return seconds and memory of the largest fits."""
+    cases = json.loads((DOCS / "scale.json").read_text(encoding="utf-8"))
+    million, frames = cases["landmark_fit"]["1000000"], cases["streamed_rmsd"]["100000"]
+    return {
+        "scale.million": f"{million['seconds']:.1f} s, {million['peak'] / 1e6:.0f} MB",
+        "scale.frames": f"{frames['seconds']:.0f} s on two cores, {frames['peak'] / 1e6:.0f} MB, errors at most "
+        f"{frames['bound']:.1g} % of the range",
+    }
+
+
+def of_accuracy() -> dict[str, str]:
+    """Return how many times smaller the errors of distilled maps are, and over how many maps that is."""
+    errors = defaultdict[tuple[str, str, str], list[float]](list)
+    for file in ("table1.csv", "draws.csv"):
+        for row in _rows(DOCS.parent / "accuracy" / file):
+            errors[row["data"], row["m"], row.get("extension", "nystrom")].append(float(row["z_test"]))
+    means = {key: statistics.mean(found) for key, found in errors.items()}
+    gains = [means[data, m, "nystrom"] / z for (data, m, how), z in means.items() if how == "distilled"]
+    sets = len({data for data, _, _ in errors})
+    return {
+        "accuracy.gain": f"{min(gains):.0f} to {max(gains):.0f} times smaller ({sets} data sets, {len(gains)} maps)"
+    }
+
+
+def of_predictions() -> dict[str, str]:
+    """Return predicted over measured errors of each data set at its largest M: ours, and the paper's formula."""
+    last = {row["data"]: row for row in _rows(DOCS.parent / "paper" / "figure4.csv")}
+    ours, theirs = (
+        ", ".join(f"{float(row[f'{name}_point_ratio']):.2f}" for row in last.values())
+        for name in ("second", "paper")
+    )
+    return {"predictions": f"{ours}; the paper's formula {theirs}"}
+
+
+def of_certificates() -> dict[str, str]:
+    """Return what became of certificates when they were tested with fresh points."""
+    rows = [row for row in _rows(DOCS / "certificates.csv") if row["regime"] == "N = 1,000"]
+    count = Counter(row["outcome"] for row in rows)
+    exceeded = count["exceeded"] + count["broken"]
+    issued = count["kept"] + exceeded
+    return {
+        "certificates.kinds": f"{len({row['data'] for row in rows})}",
+        "certificates": f"{issued} issued, {exceeded} bounds ({100 * exceeded / issued:.1f} %) exceeded at 95 % "
+        "confidence, of these "
+        f"{count['broken']} tolerances ({100 * count['broken'] / issued:.1f} %) broken, {count['refused']} refused",
+    }
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    """Return the rows of a table, without its remarks."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return list(csv.DictReader(line for line in lines if not line.startswith("#")))
 
 
 def pages() -> list[Path]:
