@@ -53,9 +53,9 @@ HEAD = (
 )
 #: Trajectories: rows of each and the rule for ε, about how many rows the process remembers (from one to a twentieth of
 #: them), the tolerance, and what is stored.
-LENGTHS = ((1500, "connected", (1.0, 3.0, 7.5, 25.0, 75.0)), (6000, "bulk", (4.0, 20.0, 60.0, 300.0)))
+LENGTHS = ((1500, "connected", (1.0, 3.0, 7.5, 25.0, 75.0)), (4000, "bulk", (4.0, 20.0, 60.0, 200.0)))
 #: Longer ones are in the first round, and in every so many.
-EVERY = {1500: 1, 6000: 2}
+EVERY = {1500: 1, 4000: 3}
 TRAJECTORY_TOLERANCE = 3.0
 TRAJECTORY_STORE = DOCS / "certificates_trajectories.csv"
 TRAJECTORY_HEAD = (
