@@ -374,6 +374,23 @@ def test_landmarks_are_drawn_again_before_more_are_tried():
     assert [draw for count, draw in asked if count == 8] == [0]
 
 
+def test_fewer_landmarks_that_halving_passed_over_are_found():
+    """60 meet the tolerance and 50 do not, but 42 lie well."""
+    attempt, asked = pretend(lambda m: 0.9 if m == 42 else 55.0 / m)
+    assert certified(attempt, 1.0)[0] == 42
+    assert {50, 60} <= {count for count, _ in asked}
+
+
+def test_more_landmarks_are_only_tried_after_a_missed_certificate_if_they_may():
+    attempt, asked = pretend(lambda m: 30.0 / m, noise=lambda m: 2.0)
+    settings = {"fewest": 8, "most": 5000}
+    refused = meet_tolerance(attempt, lambda count: 1, 1.0, "exact", **settings, may_grow=False)
+    assert isinstance(refused, Refused)
+    assert refused.n_tried == 1
+    assert refused.n_landmarks == 35
+    assert max(count for count, _ in asked) <= 72
+
+
 def test_a_missed_certificate_asks_for_more_landmarks():
     attempt, _ = pretend(lambda m: 300.0 / m, noise=lambda m: 1.0 if m > 400 else 2.0)
     found, promise = certified(attempt, 1.0)

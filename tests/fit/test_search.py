@@ -8,8 +8,9 @@ import pytest
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.datasets import swiss_roll
 from ldmaps.diffusion.walk import Walk
+from ldmaps.errors import ToleranceError
 from ldmaps.extension import Distilled, Nystrom, OnlineStep
-from ldmaps.fit import certify, decide
+from ldmaps.fit import assemble, certify, decide
 from ldmaps.fit.certify import Attempt, Certified, Refused, meet_tolerance
 from ldmaps.fit.confidence_bound import HeldOutErrors, bound_z
 from ldmaps.fit.hold_out import HeldOut
@@ -36,8 +37,9 @@ def test_held_out_points_take_no_part_in_any_fit(monkeypatch, extension, landmar
     real_hold_out, real_fit = decide.hold_out, extension.fit
 
     def hold_out(*arguments):
-        seen["held"] = real_hold_out(*arguments)
-        return seen["held"]
+        held = real_hold_out(*arguments)
+        seen.setdefault("held", held)  # the first draw, which is certified
+        return held
 
     def fit(self, teacher, chosen, usable, rng):
         seen.setdefault("landmarks", []).append(chosen.indices)
@@ -52,6 +54,43 @@ def test_held_out_points_take_no_part_in_any_fit(monkeypatch, extension, landmar
     assert seen["landmarks"]
     for indices in (*seen["landmarks"], *seen["usable"]):
         assert not np.isin(indices, kept_back).any()
+
+
+def test_a_missed_certificate_is_tried_with_other_held_out_points(monkeypatch):
+    """Bad luck with the points that certify does not take more landmarks; doubt that was spent stays spent."""
+    real_run, real_rows, runs, calibrating = ToleranceSearch.run, assemble.CalibrationRows, [], []
+
+    def run(self, tolerance, n_tried=0, *, may_grow=True):
+        runs.append((self.held, n_tried, may_grow))
+        if len(runs) == 1:
+            return Refused(tolerance, best_bound=2 * tolerance, n_tried=1)
+        return real_run(self, tolerance, n_tried, may_grow=may_grow)
+
+    def rows(held, time):
+        calibrating.append(np.flatnonzero(held))
+        return real_rows(held, time)
+
+    monkeypatch.setattr(ToleranceSearch, "run", run)
+    monkeypatch.setattr(assemble, "CalibrationRows", rows)
+    model = LandmarkDiffusionMap(2, 9.0, tolerance=30.0).fit(ROLL)
+    (first, _, first_may_grow), (second, n_tried, second_may_grow) = runs
+    assert not first_may_grow
+    assert second_may_grow
+    assert n_tried == 1
+    kept_back = np.union1d(second.search, second.certify)
+    assert not np.isin(model.landmark_indices_, kept_back).any()
+    assert len(np.intersect1d(kept_back, np.union1d(first.search, first.certify))) < 0.7 * len(kept_back)
+    np.testing.assert_array_equal(calibrating[-1], kept_back)
+
+
+def test_a_search_that_tried_no_certificate_is_not_repeated(monkeypatch):
+    runs = []
+    monkeypatch.setattr(
+        ToleranceSearch, "run", lambda self, tolerance, *_, **__: runs.append(1) or Refused(tolerance)
+    )
+    with pytest.raises(ToleranceError):
+        LandmarkDiffusionMap(2, 9.0, tolerance=30.0).fit(ROLL)
+    assert len(runs) == 1
 
 
 def test_the_distilled_rows_are_only_usable_ones():

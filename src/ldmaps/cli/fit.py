@@ -44,8 +44,8 @@ examples:
   ldmaps fit metad.xtc -t top.pdb --weights COLVAR:metad.rbias --kt 2.494 \\
          -o map.ldm
 
---tolerance 1 finds the fewest landmarks that keep Z of 99 % of new frames below
-1 %, certified on frames that were held out; the model file has the certificate.
+--tolerance 1 finds the fewest landmarks that keep Z of 99 % of new points below
+1 %, certified on points that were held out; the model file has the certificate.
 Without it, 400 landmarks are used and the accuracy is not certified.
 Rotating hydrogens hide slow motions in a plain RMSD: leave them out with
 --select, or use --mass-weighted. So do the ends of a flexible chain: --features

@@ -220,7 +220,7 @@ def table(demonstration: Demonstration) -> str:
     if certificate is not None:
         lines.append(
             f"distilled  tolerance={certificate.tolerance:g}: the fewest landmarks that keep Z of "
-            f"{100 * certificate.share:.4g} % of new frames below {certificate.tolerance:g} %,\n           certified "
+            f"{100 * certificate.share:.4g} % of new points below {certificate.tolerance:g} %,\n           certified "
             f"with {100 * certificate.confidence:.0f} % confidence on {certificate.n_held_out:,} of the N"
         )
     lines += [

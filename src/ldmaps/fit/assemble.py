@@ -15,11 +15,12 @@ from ldmaps.errors import BandwidthWarning, DisconnectedWarning, Named, OutlierW
 from ldmaps.extension import Distillation
 from ldmaps.extension.calibration import FEWEST_HELD, calibrate_by_others, is_worth_it, memory_of
 from ldmaps.extension.embedder import Embedder
-from ldmaps.fit.certify import Certificate, Refused
+from ldmaps.fit.certify import Refused
 from ldmaps.fit.coordinates import Judged
 from ldmaps.fit.data import Data, KnownTimes
 from ldmaps.fit.decide import Chosen
 from ldmaps.fit.fitted_map import FittedMap, TrainingRecord, thinned_rows
+from ldmaps.fit.hold_out import HeldOut
 from ldmaps.fit.landmark_fit import LandmarkFit
 from ldmaps.fit.online import Online
 from ldmaps.fit.recipe import MOST_BLOCKED, Recipe
@@ -77,14 +78,14 @@ def assemble(
         fit = _exact(recipe, chosen, kept, judged, seeds)
         squared = chosen.all_squared
         return fit if squared is None else replace(fit, kept_distances=(all_data, squared))
-    certificate = online.certificate
-    if certificate is not None:
+    if online.certificate is not None:
         certificate = replace(
-            certificate,
+            online.certificate,
             covered=_share_judged(everything, all_data),
             n_searched=0 if chosen.data.sampled_rows is None else len(chosen.data.members),
         )
-    return _over_landmarks(recipe, everything, chosen, kept, online.fit, certificate, judged, seeds)
+        online = replace(online, certificate=certificate)
+    return _over_landmarks(recipe, everything, chosen, kept, online, judged, seeds)
 
 
 def _share_judged(everything: Data, all_data: Data) -> float:
@@ -128,14 +129,14 @@ def _over_landmarks(
     everything: Data,
     chosen: Chosen,
     kept: SolvedMap,
-    fit: LandmarkFit,
-    certificate: Certificate | None,
+    online: Online,
     judged: Judged,
     seeds: Seeds,
 ) -> Fit:
     """Make the map over landmarks."""
     data, n_threads = chosen.data, recipe.settings.n_threads
-    calibration = _calibration_rows(recipe, everything, chosen, seeds)
+    fit, certificate = cast(LandmarkFit, online.fit), online.certificate
+    calibration = _calibration_rows(recipe, everything, chosen, online.held, seeds)
     medoids = None
     if recipe.is_taught:
         medoids = None if judged.resampled is None else judged.resampled.medoids()
@@ -159,7 +160,7 @@ def _over_landmarks(
             embedder = replace(embedder, calibration=found)
     shown = data.members.take(landmarks.indices)
     # Landmarks that a tolerance found have a walk of their own unless they learn from the reference.
-    solved = fit.solved if chosen.held is not None and fit.solved is not None else kept
+    solved = fit.solved if online.held is not None and fit.solved is not None else kept
     fitted = FittedMap(
         embedder=embedder,
         bandwidth=chosen.bandwidth,
@@ -201,10 +202,10 @@ def _group_of_each(chosen: Chosen, n_points: int) -> NDArray[np.intp] | None:
 
 
 def _calibration_rows(
-    recipe: Recipe, everything: Data, chosen: Chosen, seeds: Seeds
+    recipe: Recipe, everything: Data, chosen: Chosen, held: HeldOut | None, seeds: Seeds
 ) -> CalibrationRows | None:
     """Return the rows by which alarms are calibrated; a tolerance has held some out anyway."""
-    data, settings, held = chosen.data, recipe.settings, chosen.held
+    data, settings = chosen.data, recipe.settings
     if held is None:
         return chosen.calibration
     is_enough = settings.calibration * len(data.points) >= FEWEST_HELD

@@ -36,6 +36,8 @@ NEAR_MISS = 1.5
 #: The search gives up after so many numbers of landmarks in succession that do not lower the bound to this part of what
 #: it was.
 PATIENCE, WORTHWHILE = 4, 0.9
+#: Fewer landmarks than were found to meet the tolerance are tried until so many numbers in succession do not.
+VAIN = 2
 #: After a missed certificate, a bound that is lower by less than this factor is not worth another.
 LOWER = 0.95
 
@@ -190,10 +192,12 @@ def meet_tolerance(
     reference_error: float = 0.0,
     confidence: float = CONFIDENCE,
     n_tried: int = 0,
+    may_grow: bool = True,
 ) -> Certified[_Fit] | Refused:
     """Find the fewest landmarks that meet a tolerance, and certify them, after so many certificates were tried.
 
     ``attempt(count, draw)`` fits a map of so many landmarks; ``draws(count)`` says how many draws of them are worth it.
+    ``may_grow`` says whether more landmarks are tried after a certificate that was missed.
     """
     if reference_error >= tolerance:
         return Refused(
@@ -233,6 +237,8 @@ def meet_tolerance(
                 n_independent=made.certify.n_blocks,
             )
             return Certified(made.fit, certificate)
+        if not may_grow:
+            break
         # As much lower in the search as it was missed by.
         target = min(target, tried.bounds[count]) * min(LOWER, tolerance / promised[count])
         place = _next_that_meets(tried, counts, place, target)
@@ -325,6 +331,18 @@ def _first_that_meets(tried: _Tried[_Fit], counts: list[int], tolerance: float) 
             place = middle
         else:
             below = middle
+    return _fewer_that_meet(tried, counts, place, tolerance)
+
+
+def _fewer_that_meet(tried: _Tried[_Fit], counts: list[int], place: int, tolerance: float) -> int:
+    """Return the place of still fewer landmarks that meet the tolerance, where luck has misled halving; or this one."""
+    n_in_vain, fewer = 0, place - 1
+    while fewer >= 0 and n_in_vain < VAIN:
+        if tried.meets(counts[fewer], tolerance):
+            place, n_in_vain = fewer, 0
+        else:
+            n_in_vain += 1
+        fewer -= 1
     return place
 
 

@@ -37,7 +37,7 @@ from ldmaps.fit.ground import (
     solve_basis,
     stored_squares,
 )
-from ldmaps.fit.hold_out import HeldOut, TooFewIndependent, hold_out, memory_of_rows
+from ldmaps.fit.hold_out import HOLD_OUT_DRAWS, HeldOut, TooFewIndependent, hold_out, memory_of_rows
 from ldmaps.fit.recipe import Recipe, sized_selector
 from ldmaps.fit.reference import solver_for
 from ldmaps.fit.resample import MOST_RESAMPLED, CoarseWalk, coarse_walk
@@ -71,7 +71,9 @@ class Chosen:
     solved: SolvedMap | None = None  # the solved walk, where it took that to see which points carry it
     coarse: CoarseWalk | None = None  # a walk over few points that stands for that over all
     raised_from: float | None = None  # the rule's ε, where that left the data in pieces
-    held: HeldOut | None = None  # members that a tolerance holds out
+    held: tuple[
+        HeldOut, ...
+    ] = ()  # draws of members that a tolerance holds out, to be used one after the other
     groups: NDArray[np.intp] | None = None  # (n,): which group each member is in, where no hop joins all
     all_squared: NDArray[Any] | None = None  # d² between all members, those left out too, where they are kept
 
@@ -118,13 +120,21 @@ def decide_walk(
         eigenvalues_for(recipe.settings.n_components, len(landmarks.landmarks.indices), extra=0)
         return replace(chosen, landmarks=landmarks)
     if recipe.kind == "tolerance":
-        calibrating, certifying = map(np.random.default_rng, (seeds.calibrate, seeds.certify))
-        memory = memory_of_rows(chosen.data, calibrating, recipe.settings.n_threads)
+        return with_held_out(recipe, chosen, seeds)
+    return replace(chosen, all_squared=ground.squared) if recipe.settings.keep_distances else chosen
+
+
+def with_held_out(recipe: Recipe, chosen: Chosen, seeds: Seeds) -> Chosen:
+    """Return the same with points that a tolerance holds out, or raise where rows are worth too few."""
+    calibrating, certifying = map(np.random.default_rng, (seeds.calibrate, seeds.certify))
+    memory = memory_of_rows(chosen.data, calibrating, recipe.settings.n_threads)
+    draws = []
+    for _ in range(HOLD_OUT_DRAWS):
         held = hold_out(len(chosen.data.members), memory, certifying)
         if isinstance(held, TooFewIndependent):
             raise held.error(float(cast(float, recipe.settings.tolerance)))
-        return replace(chosen, held=held)
-    return replace(chosen, all_squared=ground.squared) if recipe.settings.keep_distances else chosen
+        draws.append(held)
+    return replace(chosen, held=tuple(draws))
 
 
 def _settled_or_raised(ground: Ground, bandwidth: Bandwidth, seeds: Seeds) -> Chosen:

@@ -26,6 +26,8 @@ from ldmaps.metrics.base import Points
 
 #: Share of the points held out, the most of them, and which part of those is for the search.
 HELD_OUT_SHARE, MAX_HELD_OUT, SEARCH_PART = 0.5, 20_000, 0.4
+#: Points are drawn so often, each time anew after the certificate of those drawn before was missed.
+HOLD_OUT_DRAWS = 2
 #: Points are held out in so many blocks of consecutive ones, or in fewer if rows remember each other for long.
 HELD_OUT_BLOCKS = 200
 #: Least length of a block, in correlation times and in rows that resemble fitted ones.

@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 
 from ldmaps.diffusion.spectrum import MAX_GAP_COMPONENTS
-from ldmaps.fit.certify import Certificate, Refused
+from ldmaps.fit.certify import Certificate, Certified, Refused
 from ldmaps.fit.data import Data
 from ldmaps.fit.decide import Chosen
 from ldmaps.fit.hold_out import HeldOut, Strays
@@ -32,6 +32,7 @@ class Online:
     certificate: Certificate | None = (
         None  # of a tolerance; None where the reference's own error has no bound
     )
+    held: HeldOut | None = None  # members that the tolerance held out
 
 
 def online_step(
@@ -66,21 +67,30 @@ def online_step(
 def _within_tolerance(
     recipe: Recipe, chosen: Chosen, left_out: Strays | None, teacher: SolvedMap, n_tried: int, seeds: Seeds
 ) -> Online | Refused:
-    """Find the fewest landmarks that keep the tolerance."""
+    """Find the fewest landmarks that keep the tolerance.
+
+    If a draw of held-out points misses its certificate, the search begins again with another draw before it tries more
+    landmarks: bounds of two draws differ by more than what a fifth more landmarks gain.
+    """
     settings = recipe.settings
     tolerance = float(cast(float, settings.tolerance))
     search = ToleranceSearch(
         extension=recipe.extension,
         reference=teacher,
-        held=cast(HeldOut, chosen.held),
+        held=chosen.held[0],
         selector=sized_selector(recipe, chosen.data, len(chosen.data.members)),
         n_eigenvalues=lambda count: eigenvalues_for(settings.n_components, count, extra=MAX_GAP_COMPONENTS),
         seed=int(np.random.default_rng(seeds.step).integers(2**63)),
         left_out=left_out,
     )
     with stage("search", unit=""):
-        found = search.run(tolerance, n_tried)
+        for held in chosen.held:
+            search = replace(search, held=held)
+            found = search.run(tolerance, n_tried, may_grow=held is chosen.held[-1])
+            if isinstance(found, Certified) or found.n_tried == n_tried:
+                break
+            n_tried = found.n_tried
     if isinstance(found, Refused):
         return replace(found, epsilon=chosen.rule_epsilon)
     is_unbounded = search.warn_if_unbounded(tolerance, found.certificate.n_landmarks)
-    return Online(found.fit, None if is_unbounded else found.certificate)
+    return Online(found.fit, None if is_unbounded else found.certificate, search.held)

@@ -55,8 +55,13 @@ class ToleranceSearch:
     seed: int
     left_out: Strays | None = None  # points that took no part in the walk, but that new points may be like
 
-    def run(self, tolerance: float, n_tried: int = 0) -> Certified[LandmarkFit] | Refused:
-        """Return the fit with the fewest landmarks that meet the tolerance, certified, or why there is none."""
+    def run(
+        self, tolerance: float, n_tried: int = 0, *, may_grow: bool = True
+    ) -> Certified[LandmarkFit] | Refused:
+        """Return the fit with the fewest landmarks that meet the tolerance, certified, or why there is none.
+
+        Parameters as for :func:`~ldmaps.fit.certify.meet_tolerance`.
+        """
         unseen = self._hardly_seen(tolerance, n_tried)
         if unseen is not None:
             return unseen
@@ -73,6 +78,7 @@ class ToleranceSearch:
             share=self._share,
             reference_error=0.0 if bounds is None else float(np.linalg.norm(bounds)),
             n_tried=n_tried,
+            may_grow=may_grow,
         )
         if isinstance(found, Refused):
             return found

@@ -279,7 +279,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         if resampled is None:
             raise InvalidInputError(
                 "resample() needs the training data of the fit, which this map does not have: it is not available for "
-                "maps loaded from a file, for distilled maps, or above 10 million points in blocks; fit again in memory"
+                "maps loaded from a file, or above 10 million points in blocks; fit again in memory"
             )
         judged = resampled.judge(n_resamples=int(n_resamples), blocks=blocks, lag=lag)
         self.sampling_ = found = judged.of_map(self.eigenvalues_, self.spectrum_)
