@@ -41,6 +41,24 @@ def test_the_readme_example_prints_what_the_readme_says(tmp_path, monkeypatch, c
     assert (tmp_path / "alanine.ldm").stat().st_size > 0
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "README.md",
+        "docs/accuracy.md",
+        "docs/guide/settings.md",
+        "docs/gallery/understand/plot_5_tolerance.py",
+        "src/ldmaps/cli/fit.py",
+        "src/ldmaps/maps/landmark_diffusion_map.py",
+        "src/ldmaps/settings.py",
+    ],
+)
+def test_what_a_tolerance_promises_is_said_in_the_same_words(path):
+    """The certificate's own are tested where it is (tests/fit/test_certify.py)."""
+    text = re.sub(r"[\s%]+", " ", (ROOT / path).read_text(encoding="utf-8"))
+    assert "the fewest landmarks that keep Z of 99 of new points below " in text
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(path):
     targets = re.findall(r"\]\(([^)#\s]+)", path.read_text(encoding="utf-8"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
@@ -34,11 +36,11 @@ METRIC = Euclidean()
 @pytest.mark.parametrize("landmarks", ["kmedoids", "uniform"])
 def test_held_out_points_take_no_part_in_any_fit(monkeypatch, extension, landmarks):
     seen = {}
-    real_hold_out, real_fit = decide.hold_out, extension.fit
+    real_draws, real_fit = decide.hold_out_draws, extension.fit
 
-    def hold_out(*arguments):
-        held = real_hold_out(*arguments)
-        seen.setdefault("held", held)  # the first draw, which is certified
+    def draws(*arguments):
+        held = real_draws(*arguments)
+        seen["held"] = held[0]  # which is certified
         return held
 
     def fit(self, teacher, chosen, usable, rng):
@@ -46,7 +48,7 @@ def test_held_out_points_take_no_part_in_any_fit(monkeypatch, extension, landmar
         seen.setdefault("usable", []).append(usable)
         return real_fit(self, teacher, chosen, usable, rng)
 
-    monkeypatch.setattr(decide, "hold_out", hold_out)
+    monkeypatch.setattr(decide, "hold_out_draws", draws)
     monkeypatch.setattr(extension, "fit", fit)
     LandmarkDiffusionMap(2, 9.0, tolerance=30.0, landmarks=landmarks, extension=extension.name).fit(ROLL)
     kept_back = np.concatenate([seen["held"].search, seen["held"].certify])
@@ -60,11 +62,11 @@ def test_a_missed_certificate_is_tried_with_other_held_out_points(monkeypatch):
     """Bad luck with the points that certify does not take more landmarks; doubt that was spent stays spent."""
     real_run, real_rows, runs, calibrating = ToleranceSearch.run, assemble.CalibrationRows, [], []
 
-    def run(self, tolerance, n_tried=0, *, may_grow=True):
-        runs.append((self.held, n_tried, may_grow))
-        if len(runs) == 1:
-            return Refused(tolerance, best_bound=2 * tolerance, n_tried=1)
-        return real_run(self, tolerance, n_tried, may_grow=may_grow)
+    def run(self, tolerance, n_tried=0, *, fewest=4, may_grow=True):
+        runs.append((self.held, n_tried, fewest, may_grow))
+        if len(runs) < 3:
+            return Refused(tolerance, best_bound=2 * tolerance, n_landmarks=6, n_tried=n_tried + 1)
+        return real_run(self, tolerance, n_tried, fewest=fewest, may_grow=may_grow)
 
     def rows(held, time):
         calibrating.append(np.flatnonzero(held))
@@ -73,13 +75,16 @@ def test_a_missed_certificate_is_tried_with_other_held_out_points(monkeypatch):
     monkeypatch.setattr(ToleranceSearch, "run", run)
     monkeypatch.setattr(assemble, "CalibrationRows", rows)
     model = LandmarkDiffusionMap(2, 9.0, tolerance=30.0).fit(ROLL)
-    (first, _, first_may_grow), (second, n_tried, second_may_grow) = runs
-    assert not first_may_grow
-    assert second_may_grow
-    assert n_tried == 1
-    kept_back = np.union1d(second.search, second.certify)
+    draws, n_tried, fewest, may_grow = zip(*runs, strict=True)
+    assert n_tried == (0, 1, 2)
+    assert fewest == (4, 6, 6)
+    assert may_grow == (False, False, True)
+    assert len(model.landmark_indices_) >= 6
+    # Half as many certify again, and they are others.
+    assert [len(held.certify) for held in draws] == [210, 316, 316]
+    assert all(np.setdiff1d(one.certify, other.certify).size > 80 for one, other in permutations(draws, 2))
+    kept_back = np.union1d(draws[-1].search, draws[-1].certify)
     assert not np.isin(model.landmark_indices_, kept_back).any()
-    assert len(np.intersect1d(kept_back, np.union1d(first.search, first.certify))) < 0.7 * len(kept_back)
     np.testing.assert_array_equal(calibrating[-1], kept_back)
 
 

@@ -36,6 +36,8 @@ NEAR_MISS = 1.5
 #: The search gives up after so many numbers of landmarks in succession that do not lower the bound to this part of what
 #: it was.
 PATIENCE, WORTHWHILE = 4, 0.9
+#: The same after a missed certificate, from where numbers are tried one after the other: up to three times as many.
+PATIENCE_AFTER_MISS = 6
 #: Fewer landmarks than were found to meet the tolerance are tried until so many numbers in succession do not.
 VAIN = 2
 #: After a missed certificate, a bound that is lower by less than this factor is not worth another.
@@ -303,6 +305,7 @@ class _Patience:
     """Whether more landmarks still lower the bound."""
 
     lowest: float = math.inf
+    most: int = PATIENCE
     n_in_vain: int = 0
 
     def see(self, bound: float) -> None:
@@ -314,7 +317,7 @@ class _Patience:
 
     @property
     def is_over(self) -> bool:
-        return self.n_in_vain >= PATIENCE
+        return self.n_in_vain >= self.most
 
 
 def _first_that_meets(tried: _Tried[_Fit], counts: list[int], tolerance: float) -> int | None:
@@ -348,7 +351,7 @@ def _fewer_that_meet(tried: _Tried[_Fit], counts: list[int], place: int, toleran
 
 def _next_that_meets(tried: _Tried[_Fit], counts: list[int], place: int, target: float) -> int | None:
     """Return the place of the fewest further landmarks that meet a lower target in the search; None if none do."""
-    patience = _Patience(tried.bounds[counts[place]])
+    patience = _Patience(tried.bounds[counts[place]], PATIENCE_AFTER_MISS)
     while place < len(counts) - 1 and not patience.is_over:
         place += 1
         if tried.meets(counts[place], target):

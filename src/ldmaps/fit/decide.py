@@ -37,7 +37,7 @@ from ldmaps.fit.ground import (
     solve_basis,
     stored_squares,
 )
-from ldmaps.fit.hold_out import HOLD_OUT_DRAWS, HeldOut, TooFewIndependent, hold_out, memory_of_rows
+from ldmaps.fit.hold_out import HeldOut, TooFewIndependent, hold_out_draws, memory_of_rows
 from ldmaps.fit.recipe import Recipe, sized_selector
 from ldmaps.fit.reference import solver_for
 from ldmaps.fit.resample import MOST_RESAMPLED, CoarseWalk, coarse_walk
@@ -128,13 +128,10 @@ def with_held_out(recipe: Recipe, chosen: Chosen, seeds: Seeds) -> Chosen:
     """Return the same with points that a tolerance holds out, or raise where rows are worth too few."""
     calibrating, certifying = map(np.random.default_rng, (seeds.calibrate, seeds.certify))
     memory = memory_of_rows(chosen.data, calibrating, recipe.settings.n_threads)
-    draws = []
-    for _ in range(HOLD_OUT_DRAWS):
-        held = hold_out(len(chosen.data.members), memory, certifying)
-        if isinstance(held, TooFewIndependent):
-            raise held.error(float(cast(float, recipe.settings.tolerance)))
-        draws.append(held)
-    return replace(chosen, held=tuple(draws))
+    held = hold_out_draws(len(chosen.data.members), memory, certifying)
+    if isinstance(held, TooFewIndependent):
+        raise held.error(float(cast(float, recipe.settings.tolerance)))
+    return replace(chosen, held=held)
 
 
 def _settled_or_raised(ground: Ground, bandwidth: Bandwidth, seeds: Seeds) -> Chosen:

@@ -26,8 +26,9 @@ from ldmaps.metrics.base import Points
 
 #: Share of the points held out, the most of them, and which part of those is for the search.
 HELD_OUT_SHARE, MAX_HELD_OUT, SEARCH_PART = 0.5, 20_000, 0.4
-#: Points are drawn so often, each time anew after the certificate of those drawn before was missed.
-HOLD_OUT_DRAWS = 2
+#: Points are drawn so often, each time anew after the certificate of those drawn before was missed; and the same shares
+#: then: half as many points again certify, because a miss tells that few of them decide the bound.
+HOLD_OUT_DRAWS, HELD_OUT_SHARE_AGAIN, SEARCH_PART_AGAIN = 3, 0.6, 0.25
 #: Points are held out in so many blocks of consecutive ones, or in fewer if rows remember each other for long.
 HELD_OUT_BLOCKS = 200
 #: Least length of a block, in correlation times and in rows that resemble fitted ones.
@@ -111,10 +112,30 @@ def memory_of_rows(data: Data, rng: np.random.Generator, n_threads: int | None =
     return Memory(time, row_memory(data.metric, members, rng, n_threads))
 
 
-def hold_out(n_points: int, memory: Memory, rng: np.random.Generator) -> HeldOut | TooFewIndependent:
+def hold_out_draws(
+    n_points: int, memory: Memory, rng: np.random.Generator
+) -> tuple[HeldOut, ...] | TooFewIndependent:
+    """Draw the points to hold out, several times: each draw is for a certificate that was missed by the one before."""
+    first = hold_out(n_points, memory, rng)
+    if isinstance(first, TooFewIndependent):
+        return first
+    others = (
+        hold_out(n_points, memory, rng, HELD_OUT_SHARE_AGAIN, SEARCH_PART_AGAIN)
+        for _ in range(HOLD_OUT_DRAWS - 1)
+    )
+    return (first, *(held for held in others if isinstance(held, HeldOut)))
+
+
+def hold_out(
+    n_points: int,
+    memory: Memory,
+    rng: np.random.Generator,
+    held_out_share: float = HELD_OUT_SHARE,
+    search_part: float = SEARCH_PART,
+) -> HeldOut | TooFewIndependent:
     """Draw the points to hold out, in blocks of consecutive ones."""
-    count = min(MAX_HELD_OUT, int(HELD_OUT_SHARE * n_points))
-    if count - int(SEARCH_PART * count) < MIN_CERTIFYING:
+    count = min(MAX_HELD_OUT, int(held_out_share * n_points))
+    if count - int(search_part * count) < MIN_CERTIFYING:
         needed = math.ceil(MIN_CERTIFYING / (1 - SEARCH_PART) / HELD_OUT_SHARE) + 1
         raise InvalidInputError(
             f"a tolerance needs at least {needed} points with positive weight to hold some of them out, "
@@ -126,7 +147,7 @@ def hold_out(n_points: int, memory: Memory, rng: np.random.Generator) -> HeldOut
     correlated = 1 if time < SHORT_MEMORY else math.ceil(BLOCK_TIMES * time)
     block = max(count // HELD_OUT_BLOCKS, correlated, BLOCK_GAPS * memory.gap)
     n_blocks = count // block
-    n_search = int(SEARCH_PART * n_blocks)
+    n_search = int(search_part * n_blocks)
     n_independent = 0.5 * n_points / max(time, memory.gap)
     if n_independent < FEWEST_INDEPENDENT or n_search < 1:
         return TooFewIndependent(n_points, n_independent)

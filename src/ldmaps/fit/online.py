@@ -69,8 +69,8 @@ def _within_tolerance(
 ) -> Online | Refused:
     """Find the fewest landmarks that keep the tolerance.
 
-    If a draw of held-out points misses its certificate, the search begins again with another draw before it tries more
-    landmarks: bounds of two draws differ by more than what a fifth more landmarks gain.
+    If a draw of held-out points misses its certificate, the search goes on with another draw, from as many landmarks,
+    before it asks for more: bounds of two draws differ by more than what a fifth more landmarks gain.
     """
     settings = recipe.settings
     tolerance = float(cast(float, settings.tolerance))
@@ -84,12 +84,13 @@ def _within_tolerance(
         left_out=left_out,
     )
     with stage("search", unit=""):
-        for held in chosen.held:
-            search = replace(search, held=held)
-            found = search.run(tolerance, n_tried, may_grow=held is chosen.held[-1])
+        found = search.run(tolerance, n_tried, may_grow=len(chosen.held) == 1)
+        for held in chosen.held[1:]:
             if isinstance(found, Certified) or found.n_tried == n_tried:
                 break
-            n_tried = found.n_tried
+            n_tried, search = found.n_tried, replace(search, held=held)
+            is_last = held is chosen.held[-1]
+            found = search.run(tolerance, n_tried, fewest=found.n_landmarks, may_grow=is_last)
     if isinstance(found, Refused):
         return replace(found, epsilon=chosen.rule_epsilon)
     is_unbounded = search.warn_if_unbounded(tolerance, found.certificate.n_landmarks)

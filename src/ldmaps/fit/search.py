@@ -40,7 +40,7 @@ WORST_OF_CARRYING = 0.4
 #: Fitted points take part in the search while p/n is at most this.
 MOST_FOLLOWED = 0.25
 #: Fewest draws of the same number of landmarks before more of them are tried.
-MIN_DRAWS = 2
+MIN_DRAWS = 3
 
 
 @dataclass(frozen=True)
@@ -56,17 +56,17 @@ class ToleranceSearch:
     left_out: Strays | None = None  # points that took no part in the walk, but that new points may be like
 
     def run(
-        self, tolerance: float, n_tried: int = 0, *, may_grow: bool = True
+        self, tolerance: float, n_tried: int = 0, *, fewest: int = 4, may_grow: bool = True
     ) -> Certified[LandmarkFit] | Refused:
         """Return the fit with the fewest landmarks that meet the tolerance, certified, or why there is none.
 
-        Parameters as for :func:`~ldmaps.fit.certify.meet_tolerance`.
+        Parameters are those of :func:`~ldmaps.fit.certify.meet_tolerance`.
         """
         unseen = self._hardly_seen(tolerance, n_tried)
         if unseen is not None:
             return unseen
         most = min(len(self.held.fitted) // 2, MOST_CERTIFIED)
-        fewest = min(most, max(4, len(self._modes) + 2))
+        fewest = min(most, max(fewest, len(self._modes) + 2))
         bounds = self.reference.solution.error_bound
         found = meet_tolerance(
             self._attempt,
