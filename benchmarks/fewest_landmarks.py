@@ -6,8 +6,7 @@
 Every trial fits the same points with another seed. A seed decides what is held out and which landmarks are drawn, but
 neither ε nor the exact map, so these are computed once for all trials of a set, and their seconds are added to those of each.
 Writes docs/benchmarks/fewest_landmarks.csv, a line as soon as it is known (what it holds already is not computed again,
-unless --again), and docs/benchmarks/fewest_landmarks.md. Each instruction set has a process of its own. It takes about
-ten minutes of one core.
+unless --again), and docs/benchmarks/fewest_landmarks.md. Each instruction set has a process of its own.
 
 --before fits with the interpreter of an earlier version (or "env PYTHONPATH=... python"), writes
 docs/benchmarks/fewest_landmarks_before.csv, and the page compares.
@@ -49,7 +48,7 @@ from ldmaps.validation.fidelity import point_errors
 STORE = DOCS / "fewest_landmarks.csv"
 BEFORE = DOCS / "fewest_landmarks_before.csv"
 TOLERANCE = 1.0
-SEEDS, SEEDS_BEFORE = 20, 3
+SEEDS, SEEDS_BEFORE = 10, 3
 #: What is wanted: largest M over smallest, certificates that hold, time relative to that before.
 MOST_JUMP, FEWEST_KEPT, MOST_TIME = 2.0, 0.95, 1.2
 INSTRUCTION_SETS = ("baseline", "best")
