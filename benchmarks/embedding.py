@@ -5,9 +5,9 @@
     python benchmarks/embedding.py --only "22 atoms" --no-page
     LDMAPS_INSTRUCTION_SET=x86_64_v3 python benchmarks/embedding.py ...    adds to the page what AVX2 takes
 
-A round is a process with each interpreter, in turns; each repeats a call many times and keeps the quickest, so that a
-busy machine shows little. Ratios are medians of the ratios within a round. "Call" is what a batch of 100 points takes
-beyond 100 times the time per point.
+A round is a process with each interpreter, in turns; each repeats a call many times and keeps the least of this thread's
+processor times, so that a busy machine shows little. Ratios are medians of the ratios within a round. What other
+instruction sets took stays in the table until they are measured again.
 """
 
 from __future__ import annotations
@@ -19,47 +19,95 @@ import math
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from harness import median_ratio, peak_memory, provenance
 from numpy.typing import NDArray
 
-ROUNDS, FEW_POINTS = 3, 100
+ROUNDS = 3
 #: Of the points of a case, unless they are too many or too few; and seconds that one kind of call is repeated for.
 BYTES, FEWEST, MOST, SECONDS = 6 << 20, 2000, 20_000, 0.08
 PAGE = Path(__file__).resolve().parents[1] / "docs/benchmarks/embedding.md"
 SETS = {"x86_64_v4": "AVX-512", "x86_64_v3": "AVX2", "baseline": "baseline"}
-COLUMNS = ["set", "case", "before", "now", "ratio", "copy", "call_before", "call", "gflops", "peak"]
+COLUMNS = [
+    *("set", "case", "before", "now", "ratio", "copy", "least", "peak", "slopes_before", "slopes", "calls"),
+]
+#: Numbers of points for which the time around the kernel is measured.
+BATCHES = 100, 1000, 10_000
 #: Frames by whose embedding memory is measured.
 FRAMES = 100_000
+COMPONENTS = 2
+#: Additions and multiplications per atom for centring and weighing, per landmark for the largest root of its quartic
+#: and for an exponential and what is summed with it.
+OF_ATOM, OF_ROOT, OF_WEIGHT = 24, 165, 30
 
 INTRODUCTION = """\
 Nanoseconds per point that `transform` takes for new points, on one thread, in single precision; *copy* is what copying
 the points takes, which no embedding can beat."""
 
 
-def cases() -> dict[str, tuple[tuple[int, ...], int]]:
-    """Return shapes of points and numbers of landmarks, by name."""
-    found = {f"{a} atoms, M = {m}": ((a, 3), m) for a in (10, 22, 50, 200) for m in (4, 8, 20, 50, 400)}
-    return found | {f"{f} features, M = {m}": ((f,), m) for f in (3, 16, 64) for m in (4, 8, 20, 50, 400)}
+class Case(NamedTuple):
+    """Points of a shape, a number of landmarks, and a metric with its arguments."""
+
+    shape: tuple[int, ...]
+    n_landmarks: int
+    metric: str = ""
+    arguments: tuple[Any, ...] = ()
+    epsilon: float = 1.0
 
 
-def model_of(
-    shape: tuple[int, ...], n_landmarks: int, metric: str, rng: np.random.Generator, n_points: int = 2000
-) -> Any:
-    """Return a fitted map of so many landmarks, and points like those that it was fitted to."""
+def cases() -> dict[str, Case]:
+    """Return what is measured, by name."""
+    found = {f"{a} atoms, M = {m}": Case((a, 3), m) for a in (10, 22, 50, 200) for m in (4, 8, 20, 50, 400)}
+    found |= {f"{f} features, M = {m}": Case((f,), m) for f in (3, 16, 64) for m in (4, 8, 20, 50, 400)}
+    chain = [[k, k + 1, k + 2, k + 3] for k in range(6)]
+    pairs = [[k, k + 9] for k in range(12)]
+    kinds = {
+        "22 atoms, weighed": ((22, 3), "RMSD", (np.linspace(1.0, 16.0, 22),)),
+        "22 atoms, superposed on 6": ((22, 3), "RMSD", (None, np.arange(6))),
+        "16 features, standardized": ((16,), "StandardizedEuclidean", (np.linspace(0.5, 2.0, 16),)),
+        "16 angles": ((16,), "Periodic", (360.0,)),
+        "6 dihedrals of 22 atoms": ((22, 3), "Features", (22, {"dihedrals": chain})),
+        "12 distances of 22 atoms": ((22, 3), "Features", (22, {"distances": pairs, "scales": np.ones(12)})),
+        "12 contacts of 22 atoms": ((22, 3), "Features", (22, {"contacts": pairs})),
+    }
+    for what, (shape, metric, arguments) in kinds.items():
+        found |= {f"{what}, M = {m}": Case(shape, m, metric, arguments, 25.0) for m in (4, 8)}
+    return found
+
+
+def metric_of(case: Case) -> Any:
+    """Return the metric of a case, by the names of old versions too."""
+    from ldmaps import metrics
+
+    if not case.metric:
+        return "rmsd" if len(case.shape) == 2 else "euclidean"
+    kind = getattr(metrics, case.metric, None) or metrics.Scaled
+    named = case.arguments[-1] if isinstance(case.arguments[-1], dict) else {}
+    return kind(*case.arguments[:-1], **named) if named else kind(*case.arguments)
+
+
+def model_of(case: Case, rng: np.random.Generator, n_points: int = 2000) -> Any:
+    """Return a fitted map, and points like those that it was fitted to."""
     from ldmaps import LandmarkDiffusionMap
 
-    centre = rng.normal(size=shape)
-    points = (centre + 0.3 * rng.normal(size=(n_points, *shape))).astype(np.float32)
+    centre = rng.normal(size=case.shape)
+    points = (centre + 0.3 * rng.normal(size=(n_points, *case.shape))).astype(np.float32)
     model = LandmarkDiffusionMap(
-        2, 1.0, metric=metric, n_landmarks=n_landmarks, n_threads=1, calibration=0.0, random_state=0
+        COMPONENTS,
+        case.epsilon,
+        metric=metric_of(case),
+        n_landmarks=case.n_landmarks,
+        n_threads=1,
+        calibration=0.0,
+        random_state=0,
     )
-    return model.fit(points[: max(500, 2 * n_landmarks)]), points
+    return model.fit(points[: max(500, 2 * case.n_landmarks)]), points
 
 
 def quickest(call: Callable[[], Any], repeats: int = 1) -> float:
@@ -73,26 +121,46 @@ def quickest(call: Callable[[], Any], repeats: int = 1) -> float:
     return best / repeats
 
 
-def measure(names: list[str]) -> dict[str, dict[str, float]]:
+def measure(names: list[str]) -> dict[str, dict[str, Any]]:
     """Measure in this process; nanoseconds per point, and microseconds per call."""
     import warnings
 
     found = {}
     for name in names:
-        shape, n_landmarks = cases()[name]
-        n_points = min(MOST, max(FEWEST, BYTES // (4 * math.prod(shape))))
+        case = cases()[name]
+        n_points = min(MOST, max(FEWEST, BYTES // (4 * math.prod(case.shape))))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            metric = "rmsd" if len(shape) == 2 else "euclidean"
-            model, points = model_of(shape, n_landmarks, metric, np.random.default_rng(0), n_points)
-        few: NDArray[Any] = points[:FEW_POINTS].copy()
+            model, points = model_of(case, np.random.default_rng(0), n_points)
         copied = np.empty_like(points)
         model.transform(points)
-        whole = quickest(lambda: model.transform(points)) / n_points
-        part = quickest(lambda: model.transform(few), 20)
-        copy = quickest(lambda: np.copyto(copied, points)) / n_points
-        found[name] = {"point": whole * 1e9, "call": (part - FEW_POINTS * whole) * 1e6, "copy": copy * 1e9}
+        line: dict[str, Any] = {"point": quickest(lambda: model.transform(points)) / n_points * 1e9}
+        line["copy"] = quickest(lambda: np.copyto(copied, points)) / n_points * 1e9
+        if case.n_landmarks == 4:
+            some: NDArray[Any] = points[:FEWEST].copy()
+            line["slopes"] = quickest(lambda: model.transform_with_gradient(some)) / len(some) * 1e9
+            line["calls"] = [around(model, points, n) for n in BATCHES if n <= n_points]
+        found[name] = line
     return found
+
+
+def around(model: Any, points: NDArray[Any], n_points: int) -> float:
+    """Return what a call takes beyond its kernel, in microseconds; NaN where points are prepared."""
+    step = getattr(model.embedder_, "direct_step", None)
+    if step is None:
+        return math.nan
+    few, dtype = points[:n_points].copy(), points.dtype
+    filled = np.empty((n_points, COMPONENTS), dtype), np.empty(n_points, np.intp), np.empty(n_points, dtype)
+    repeats = max(1, 2000 // n_points)
+    # The longer the kernel takes, the less sure their difference is: both again and again, and the least of each.
+    times = [
+        (
+            quickest(lambda: model.transform(few), repeats),
+            quickest(lambda: step.embed(few, *filled), repeats),
+        )
+        for _ in range(2)
+    ]
+    return (min(whole for whole, _ in times) - min(kernel for _, kernel in times)) * 1e6
 
 
 def peak_rate() -> float:
@@ -103,7 +171,7 @@ def peak_rate() -> float:
 
 def extra_memory() -> float:
     """Return by how many bytes per frame memory grows while many are embedded, coordinates included."""
-    model, frames = model_of((22, 3), 4, "rmsd", np.random.default_rng(0), FRAMES)
+    model, frames = model_of(Case((22, 3), 4), np.random.default_rng(0), FRAMES)
     model.transform(frames[:1000])
     Path("/proc/self/clear_refs").write_text("5")  # Linux: the peak begins anew
     before = peak_memory()
@@ -111,15 +179,43 @@ def extra_memory() -> float:
     return (peak_memory() - before) / len(coordinates)
 
 
-def operations(name: str) -> float:
-    """Return the additions and multiplications that distances of one point to the landmarks take."""
-    shape, n_landmarks = cases()[name]
-    return n_landmarks * (18.0 * shape[0] if len(shape) == 2 else 3.0 * shape[0])
+def xtc_times() -> tuple[float, float]:
+    """Return nanoseconds per frame of alanine dipeptide that decoding an XTC file takes, and embedding it."""
+    from ldmaps.datasets import alanine_dipeptide
+    from ldmaps.demo.files import write_files
+    from ldmaps.inputs import open_files
+
+    with tempfile.TemporaryDirectory() as folder:
+        write_files(folder, stride=5)
+        path, top = Path(folder) / "traj.xtc", Path(folder) / "top.pdb"
+        n_frames = sum(len(chunk.frames) for chunk in open_files(path, top=top))
+        clock, time.thread_time = time.thread_time, time.process_time  # files may be read by another thread
+        try:
+            decoding = quickest(lambda: [None for _ in open_files(path, top=top)]) / n_frames
+        finally:
+            time.thread_time = clock
+    model, _ = model_of(Case((22, 3), 4), np.random.default_rng(0))
+    frames = alanine_dipeptide().frames
+    return decoding * 1e9, quickest(lambda: model.transform(frames)) / len(frames) * 1e9
 
 
-def in_process(python: str, names: list[str]) -> dict[str, dict[str, float]]:
+def operations(case: Case) -> float:
+    """Return the additions and multiplications that one point takes."""
+    size, m = case.shape[0], case.n_landmarks
+    if len(case.shape) == 2:
+        return OF_ATOM * size + m * (18 * size + OF_ROOT + OF_WEIGHT)
+    return m * (3 * size + OF_WEIGHT)
+
+
+def least(case: Case, copy: float, peak: float) -> float:
+    """Return the time that no embedding can beat: reading and writing as in a copy, or operations as in a product."""
+    read, written = 4 * math.prod(case.shape), 4 * COMPONENTS + 8 + 4
+    return max(copy * (read + written) / (2 * read), operations(case) / peak)
+
+
+def in_process(python: str, *arguments: str) -> Any:
     """Measure with another interpreter."""
-    done = subprocess.run([python, __file__, "--measure", *names], capture_output=True, text=True)
+    done = subprocess.run([python, __file__, *arguments], capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{python} could not measure:\n{done.stderr}")
     return json.loads(done.stdout.splitlines()[-1])
@@ -130,30 +226,30 @@ def compared(names: list[str], before: str | None, n_rounds: int) -> list[dict[s
     from ldmaps.kernels import INSTRUCTION_SET
 
     pythons = [sys.executable] if before is None else [before, sys.executable]
-    rounds: list[list[dict[str, dict[str, float]]]] = [[] for _ in pythons]
+    rounds: list[list[dict[str, dict[str, Any]]]] = [[] for _ in pythons]
     for number in range(n_rounds):
         for place in range(len(pythons))[:: 1 if number % 2 == 0 else -1]:
-            rounds[place].append(in_process(pythons[place], names))
+            rounds[place].append(in_process(pythons[place], "--measure", *names))
     peak, lines = peak_rate(), []
     for name in names:
         times = [[one[name]["point"] for one in of_python] for of_python in rounds]
-        calls = [statistics.median(one[name]["call"] for one in of_python) for of_python in rounds]
+        copy = min(one[name]["copy"] for one in rounds[-1])
         line: dict[str, Any] = {"set": SETS.get(INSTRUCTION_SET, INSTRUCTION_SET), "case": name}
-        line |= {
-            "now": min(times[-1]),
-            "call": calls[-1],
-            "copy": min(one[name]["copy"] for one in rounds[-1]),
-        }
+        line |= {"now": min(times[-1]), "copy": copy, "peak": peak}
+        # What moves and rounds features is not counted, so nothing is known of the least that those of frames take.
+        if cases()[name].metric != "Features":
+            line["least"] = least(cases()[name], copy, peak)
         if before is not None:
-            line |= {
-                "before": min(times[0]),
-                "call_before": calls[0],
-                "ratio": median_ratio(times[0], times[1]),
-            }
-        line |= {"gflops": operations(name) / min(times[-1]), "peak": peak}
+            line |= {"before": min(times[0]), "ratio": median_ratio(times[0], times[1])}
+        for key, of_python in zip(("slopes_before", "slopes")[-len(pythons) :], rounds, strict=True):
+            if "slopes" in of_python[0][name]:
+                line[key] = min(one[name]["slopes"] for one in of_python)
+        if "calls" in rounds[-1][0][name]:
+            calls = zip(*(one[name]["calls"] for one in rounds[-1]), strict=True)
+            line["calls"] = " ".join(f"{statistics.median(each):.2f}" for each in calls)
         lines.append(line)
-        print("  ".join(f"{key} {value:.3g}" if key != "set" and key != "case" else value.ljust(22)
-                        for key, value in line.items()))  # fmt: skip
+        print("  ".join(f"{key} {value:.3g}" if isinstance(value, float) else value.ljust(22)
+                        for key, value in line.items()), flush=True)  # fmt: skip
     return lines
 
 
@@ -166,7 +262,7 @@ def stored() -> dict[tuple[str, str], dict[str, str]]:
         return {(line["set"], line["case"]): line for line in csv.DictReader(stream)}
 
 
-def write(lines: list[dict[str, Any]], bytes_per_frame: float) -> None:
+def write(lines: list[dict[str, Any]], memory: list[float], xtc: tuple[float, float]) -> None:
     """Write the page, and the table with what other instruction sets took."""
     fresh = {
         (line["set"], line["case"]): {
@@ -176,14 +272,15 @@ def write(lines: list[dict[str, Any]], bytes_per_frame: float) -> None:
     }
     known = stored() | fresh
     with PAGE.with_suffix(".csv").open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, COLUMNS, restval="")
+        writer = csv.DictWriter(stream, COLUMNS, restval="", extrasaction="ignore")
         writer.writeheader()
         writer.writerows(known.values())
     best = next(name for name in SETS.values() if any(key[0] == name for key in known))
     others = [name for name in SETS.values() if name != best and any(key[0] == name for key in known)]
-    has_before = any(line["ratio"] for key, line in known.items() if key[0] == best)
+    own = {case: line for (name, case), line in known.items() if name == best}
+    has_before = any(line.get("ratio") for line in own.values())
     head = ["points", *(["before", "now", "times as fast"] if has_before else ["now"]), *others]
-    head += ["copy", "now/copy", "operations/ns"]
+    head += ["copy", "now/copy", "now/least"]
     text = ["# Embedding", "", INTRODUCTION]
     if has_before:
         text[-1] += (
@@ -191,39 +288,67 @@ def write(lines: list[dict[str, Any]], bytes_per_frame: float) -> None:
         )
     text += ["", f"`python benchmarks/embedding.py` on {provenance()}.", ""]
     text += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    for (name, case), line in known.items():
-        if name != best:
-            continue
+    for case, line in own.items():
         now, copy = float(line["now"]), float(line["copy"])
         cells = [case, f"{now:.3g}"]
         if has_before:
-            cells = [case, line["before"], f"{now:.3g}", f"{float(line['ratio']):.2f}"]
+            cells = [case, f"{float(line['before']):.3g}", f"{now:.3g}", f"{float(line['ratio']):.2f}"]
         for other in others:
             found = known.get((other, case))
             cells.append("–" if found is None else _with_ratio(found))
-        cells += [f"{copy:.2g}", f"{now / copy:.1f}", f"{float(line['gflops']):.0f}"]
+        cells += [
+            f"{copy:.2g}",
+            f"{now / copy:.1f}",
+            f"{now / float(line['least']):.1f}" if line.get("least") else "–",
+        ]
         text.append("| " + " | ".join(cells) + " |")
-    calls = sorted(float(line["call"]) for key, line in known.items() if key[0] == best)
-    earlier = sorted(
-        float(line["call_before"]) for key, line in known.items() if key[0] == best and has_before
-    )
-    than = f" (before: {statistics.median(earlier):.1f} µs)" if earlier else ""
-    peak = statistics.median(float(line["peak"]) for key, line in known.items() if key[0] == best)
-    text += [
-        "",
-        "- The first columns are for " + best + (", and those in brackets how many times as fast as before." if others
-                                                and has_before else "."),
-        "- *Operations* are the additions and multiplications of distances (18 per atom and landmark, 3 per feature). "
-        f"A product of matrices of 512 rows does {peak:.0f} per nanosecond here. What is left for few landmarks is centring, roots and "
-        "exponentials.",
-        f"- Around the kernel, a call takes {statistics.median(calls):.1f} µs{than}: the median over the cases, "
-        f"for {FEW_POINTS} points.",
-        f"- Memory grows by no more than {max(20.0, bytes_per_frame):.0f} bytes per frame of 22 atoms: two coordinates, the nearest "
-        "landmark and its distance.",
-        "- An XTC file is decoded in chunks that are then embedded. Decoding takes ten times as long as embedding them (388 and 35 ns per "
-        "frame of 22 atoms, four landmarks), so that doing both in one pass would hardly be seen.",
-    ]  # fmt: skip
+    text += ["", *_notes(own, best, bool(others and has_before), memory, xtc)]
     PAGE.write_text("\n".join(text) + "\n", encoding="utf-8")
+
+
+def _notes(
+    own: dict[str, dict[str, str]], best: str, is_ratio: bool, memory: list[float], xtc: tuple[float, float]
+) -> list[str]:
+    """Return what is said below the table."""
+    peak = statistics.median(float(line["peak"]) for line in own.values())
+    calls = [[float(each) for each in line["calls"].split()] for line in own.values() if line.get("calls")]
+    worst = [
+        max(each for each in column if each == each)
+        for column in zip(*(c for c in calls if len(c) == 3), strict=True)
+    ]
+    slopes = [
+        f"{case.removesuffix(', M = 4')} {float(line['slopes']):.3g}"
+        + (f" (before: {float(line['slopes_before']):.3g})" if line.get("slopes_before") else "")
+        for case, line in own.items()
+        if line.get("slopes")
+    ]
+    return [
+        "- The first columns are for " + best + (", and those in brackets how many times as fast as before." if is_ratio else "."),
+        "- *Least* is what neither memory nor arithmetic allows to beat: the longer of reading a point and writing what is returned of it "
+        f"({4 * COMPONENTS + 12} bytes) at the rate of a copy, and its additions and multiplications at {peak:.0f} per nanosecond, which a product "
+        f"of matrices of 512 rows does here. Operations are 18 per atom and landmark (3 per feature), {OF_ATOM} per atom for centring, {OF_ROOT} per "
+        f"landmark for the root of a superposition, {OF_WEIGHT} for a weight. So a frame of 10 atoms and four landmarks cannot be embedded in less than "
+        f"{operations(cases()['10 atoms, M = 4']) / peak:.0f} ns, which are {operations(cases()['10 atoms, M = 4']) / peak / float(own['10 atoms, M = 4']['copy']):.0f} "
+        "copies; of three features less is read than is written."
+        if "10 atoms, M = 4" in own
+        else "",
+        f"- Around the kernel, a call takes at most {worst[0]:.1f} µs for 100 points, {worst[1]:.1f} µs for 1,000 and {worst[2]:.1f} µs for 10,000: the "
+        "difference of two measured times, the worst of all cases of four landmarks that are not prepared."
+        if worst
+        else "",
+        "- With derivatives (`transform_with_gradient`), four landmarks, ns per point: " + "; ".join(slopes) + ".",
+        "- Points are embedded side by side up to 64 landmarks, row by row above, where blocks of landmarks that are too far to matter can be skipped. "
+        "Rows of more than 32 features are left to products of matrices where their landmarks take more than 4 MB, and with the narrowest registers "
+        "(baseline) where they are more than 64. Frames superposed on some of their atoms are prepared first, as before.",
+        f"- Memory grows by {memory[-1]:.0f} bytes per frame of 22 atoms while {FRAMES:,} are embedded"
+        + (f" (before: {memory[0]:.0f})" if len(memory) == 2 else "")
+        + f", of which {4 * COMPONENTS + 12} are what is returned and remembered of it.",
+        f"- An XTC file is decoded in chunks that are then embedded. Decoding takes {xtc[0] / xtc[1]:.0f} times as long as embedding ({xtc[0]:.0f} and "
+        f"{xtc[1]:.0f} ns per frame of 22 atoms, four landmarks): one pass without an array in between could save less than a copy, "
+        f"{float(own['22 atoms, M = 4']['copy']):.0f} ns."
+        if "22 atoms, M = 4" in own
+        else "",
+    ]  # fmt: skip
 
 
 def _with_ratio(line: dict[str, str]) -> str:
@@ -239,16 +364,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"processes with each ({ROUNDS})")
     parser.add_argument("--only", nargs="+", help="cases with one of these texts in their name")
     parser.add_argument("--no-page", action="store_true", help="print, and write no page")
-    parser.add_argument("--measure", nargs="+", help="measure these cases here and print what was measured")
+    parser.add_argument("--measure", nargs="*", help="measure these cases here, or memory, and print it")
     arguments = parser.parse_args()
-    if arguments.measure:
-        print(json.dumps(measure(arguments.measure)))
+    if arguments.measure is not None:
+        print(json.dumps(measure(arguments.measure) if arguments.measure else extra_memory()))
         return
     names = [name for name in cases() if not arguments.only or any(text in name for text in arguments.only)]
-    memory = extra_memory()
     lines = compared(names, arguments.before, arguments.rounds)
     if not arguments.no_page:
-        write(lines, memory)
+        pythons = [*([] if arguments.before is None else [arguments.before]), sys.executable]
+        write(lines, [in_process(python, "--measure") for python in pythons], xtc_times())
 
 
 if __name__ == "__main__":

@@ -127,7 +127,7 @@ def test_one_row_of_angles_has_the_bits_of_the_batch(period, dtype):
 @pytest.mark.parametrize(
     ("embedder", "shape"),
     [
-        (euclidean(n_features=33), (33,)),
+        (euclidean(n_landmarks=1100, n_features=600), (600,)),
         (euclidean(n_landmarks=SCANNED_LANDMARKS), (3,)),
         (rmsd(superpose_on=[0, 1, 2, 3]), (7, 3)),
         (rmsd(), (21,)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -206,6 +206,11 @@ class Embedder:
         return Projected(self, result) if done else None
 
     @cached_property
+    def without_coordinates(self) -> Embedder:
+        """The same without coordinates, where only distances count: no exponential is computed."""
+        return replace(self, coefficients=self.coefficients[:0])
+
+    @cached_property
     def direct_step(self) -> DirectStep | None:
         """How points are embedded as they come; None where they must be prepared."""
         if self.n_landmarks >= SCANNED_LANDMARKS:
@@ -379,9 +384,8 @@ class Embedder:
         return self.metric.squares_gradient(self.landmarks)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Made again where they are needed: as large as the landmarks, and a function.
-        made = "squares_gradient", "quick_point", "direct_step", "_rate", "_direct_rows"
-        return {name: value for name, value in self.__dict__.items() if name not in made}
+        # The rest is made again where it is needed: as large as the landmarks, and functions.
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def coverage_of(self, extended: Extended) -> Coverage:
         """Judge what :meth:`extend` returned, ``extended``, by distances to the nearest landmark."""

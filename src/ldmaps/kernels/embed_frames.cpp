@@ -11,12 +11,9 @@ template <class Given, class Real>
 bool embed_rmsd(Cube<const Given> frames, Row<const Index> kept, Row<const double> root_weights,
                 Cube<const Real> panels, Matrix<const Real> moments, Real rate, Row<const Real> weights,
                 Matrix<const Real> coefficients, Matrix<Real> coordinates, Row<Index> nearest, Row<Real> lowest) {
-    FrameLanes<Given, Real> measured(frames.shape(1), kept, root_weights, panels, moments, weights.size());
-    const Online<Real> online{rate, weights, coefficients, coordinates, nearest, lowest};
-    return measured.measure(
-        frames.data(), frames.shape(0),
-        [&](SideBySide<Real>& block, Index first, Index last) { block.embed(first, last, online); },
-        [&](Matrix<const Real> squares, Index first) { extend_rows<Real>(squares, first, online); });
+    return embed_points<Real>(FrameLanes<Given, Real>(frames.shape(1), kept, root_weights, panels, moments),
+                              frames.data(), frames.shape(0), 3 * frames.shape(1),
+                              {rate, weights, coefficients, coordinates, nearest, lowest});
 }
 KERNEL_OF(embed_rmsd,
           "frames[n,a,3] kept[e=1..]=0..a-1 root_weights[e] panels[m/l,3*e,l=PANEL_BYTES/itemsize] "
@@ -28,8 +25,8 @@ KERNEL_OF(embed_rmsd,
 template <class Given, class Real>
 bool rmsd_squares(Cube<const Given> frames, Row<const Index> kept, Row<const double> root_weights,
                   Cube<const Real> panels, Matrix<const Real> moments, Matrix<Real> squared) {
-    FrameLanes<Given, Real> measured(frames.shape(1), kept, root_weights, panels, moments, squared.shape(1));
-    return measured.write_squares(frames.data(), squared);
+    FrameLanes<Given, Real> measuring(frames.shape(1), kept, root_weights, panels, moments);
+    return write_squares<Real>(measuring, frames.data(), 3 * frames.shape(1), squared);
 }
 KERNEL_OF(rmsd_squares,
           "frames[n,a,3] kept[e=1..]=0..a-1 root_weights[e] panels[m/l,3*e,l=PANEL_BYTES/itemsize] "

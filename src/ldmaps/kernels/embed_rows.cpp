@@ -1,5 +1,9 @@
-// Rows of features as they come, embedded in one pass: a tile of them is scaled, wrapped and turned into columns, and
-// measured from the landmarks while it is in cache.
+// Rows of features as they come, embedded in one pass, side by side in the lanes of registers:
+//
+//     row[lane][k] ──turned──► lanes[k][lane] ──scaled, wrapped──► the same place ──► d² to some landmarks at once
+//
+// A row that comes alone is measured from landmarks in lanes instead. Every sum runs over the features in their order
+// either way, as in columns.h, so not a bit shows how many rows came together.
 #include "binding.h"
 #include "columns.h"
 #include "online.h"
@@ -8,110 +12,155 @@
 namespace ldmaps {
 namespace {
 
-// Rows of one tile: whole registers of points side by side, and enough of them to be worth a call.
-constexpr Index TILE_ROWS = 64;
-static_assert(TILE_ROWS % SIDE_BY_SIDE == 0, "tiles are cut into points side by side");
+// Landmarks whose sums stay in registers, of which points of a narrow instruction set take two each.
+template <class Real>
+constexpr Index AT_ONCE = sizeof(Beside<Real>) > WIDE_BYTES ? 4 : 8;
 
-// Landmarks in columns, and how rows become columns as `Metric.prepare` makes them.
-template <class Given, class Real>
-struct RowsAsColumns {
-    Row<const double> factors;  // of features, applied first
-    Row<const double> period;   // empty where none repeats
-    double limit;               // the largest size of a scaled feature
-    Matrix<const Real> landmarks;
+// How rows become what `Metric.prepare` makes of them, and are measured: see `measure_points` in online.h. What counts
+// are sizes of scaled features that are not NaN and within the limit.
+template <class Given, class Real, class Term>
+class RowLanes {
+public:
+    static constexpr Index PER_PASS = SIDE_BY_SIDE;
 
-    // Write a tile of rows to columns, the last row again where the tile is not full. Returns whether all sizes are
-    // within the limit.
-    bool turn(const Given* rows, Index count, Matrix<Real> columns) const {
-        const Index n_features = factors.size();
-        bool is_within = true;
-        for (Index k = 0; k < n_features; ++k) {
-            const double factor = factors[k], length = period.size() ? period[k] : 0.0, half = 0.5 * length;
-            Real* column = columns[k].data();
-            for (Index i = 0; i < count; ++i) {
-                double x = static_cast<Real>(double(rows[i * n_features + k]) * factor);
-                const double size = std::abs(x);
-                is_within &= size <= limit;  // which NaN is not
-                if (length > 0.0 && size > half) {
-                    x = std::fmod(x, length);
-                    x -= x > half ? length : x < -half ? -length : 0.0;
-                }
-                column[i] = static_cast<Real>(x);
-            }
-            std::fill(column + count, column + columns.shape(1), column[count - 1]);
-        }
-        return is_within;
+    // Factors of features are applied first; periods are empty where none repeats. Landmarks are columns.
+    RowLanes(Matrix<const Given> rows, Row<const double> factors, Row<const double> period, double limit,
+             Matrix<const Real> landmarks, Term term)
+        : end_(rows.data() + rows.size()),
+          factors_(factors),
+          period_(period),
+          landmarks_(landmarks),
+          term_(term),
+          limit_(static_cast<Real>(std::min(limit, double(std::numeric_limits<Real>::max())))),
+          is_scaled_(std::any_of(factors.data(), factors.data() + size(), [](double x) { return x != 1.0; })),
+          lanes_(room() * SIDE_BY_SIDE),
+          chosen_(room() * SIDE_BY_SIDE, Real(0)) {
+        if (double(limit_) > limit) limit_ = std::nextafter(limit_, Real(0));
     }
 
-    // Measure rows as they come, tile by tile. `few(block, first, last)` takes points side by side where landmarks are
-    // few, and `many(squares, first)` rows of d². Returns whether all features are within the limit.
-    template <class Term, class Few, class Many>
-    bool measure(Matrix<const Given> rows, Term term, Few few, Many many) const {
-        const Index n_rows = rows.shape(0), n_features = rows.shape(1), n_landmarks = landmarks.shape(1);
-        const Index whole = (n_rows + SIDE_BY_SIDE - 1) / SIDE_BY_SIDE * SIDE_BY_SIDE,
-                    tile = std::min(TILE_ROWS, whole);
-        const bool is_few = n_landmarks <= FEW;
-        const Scratch<Real> memory(tile * n_features), squares(is_few ? 0 : tile * n_landmarks);
-        const Matrix<Real> columns = memory.matrix(n_features, tile);
-        SideBySide<Real> block;
-        for (Index first = 0; first < n_rows; first += tile) {
-            const Index count = std::min(tile, n_rows - first);
-            if (!turn(rows[first].data(), count, columns)) return false;
-            if (is_few) {
-                for (Index start = 0; start < count; start += SIDE_BY_SIDE) {
-                    measure_few(columns, start, term, block);
-                    few(block, first + start, first + std::min(count, start + SIDE_BY_SIDE));
+    // Turn up to SIDE_BY_SIDE rows, scale and wrap them; lanes beyond the last repeat it.
+    bool prepare(const Given* rows, Index count) {
+        const Real* begins[SIDE_BY_SIDE];
+        const Real* upcoming = lanes_.data();
+        // Quartets of short rows reach into the next one.
+        const Given* last = rows + (count - 1) * size();
+        if (!std::is_same_v<Given, Real> || end_ - last < QUARTET) {
+            for (Index i = 0; i < count; ++i) {
+                const Given* row = rows + i * size();
+                Real* to = chosen_.data() + i * room();
+                for (Index k = 0; k < size(); ++k) {
+                    to[k] = std::is_same_v<Given, Real> ? Real(row[k]) : scaled(double(row[k]), k);
                 }
-            } else {
-                const Matrix<Real> out = squares.matrix(count, n_landmarks);
-                fill_from_columns<Real>(columns, 0, count, landmarks, 0, n_landmarks, out, term);
-                many(Matrix<const Real>(out), first);
             }
+            for (Index i = 0; i < SIDE_BY_SIDE; ++i) begins[i] = chosen_.data() + std::min(i, count - 1) * room();
+        } else if constexpr (std::is_same_v<Given, Real>) {
+            for (Index i = 0; i < SIDE_BY_SIDE; ++i) begins[i] = rows + std::min(i, count - 1) * size();
+            upcoming = rows + SIDE_BY_SIDE * size();
         }
+        turn_rows(begins, room(), upcoming, lanes_.data());
+        return settle<SIDE_BY_SIDE>(lanes_.data());
+    }
+
+    // Write d² of the prepared rows to landmarks `begin` to before `stop`.
+    void measure_some(Index begin, Index stop, Real (*squares)[SIDE_BY_SIDE]) const {
+        Index j = begin;
+        for (; j + AT_ONCE<Real> <= stop; j += AT_ONCE<Real>) add_up<AT_ONCE<Real>>(j, squares + (j - begin));
+        if (j + 4 <= stop) add_up<4>(j, squares + (j - begin)), j += 4;
+        if (j + 2 <= stop) add_up<2>(j, squares + (j - begin)), j += 2;
+        if (j < stop) add_up<1>(j, squares + (j - begin));
+    }
+
+    // Write d² of one row to all landmarks.
+    bool measure_alone(const Given* row, Real* squares) {
+        for (Index k = 0; k < size(); ++k) {
+            lanes_[k] = std::is_same_v<Given, Real> ? Real(row[k]) : scaled(double(row[k]), k);
+        }
+        if (!settle<1>(lanes_.data())) return false;
+        const Index n_landmarks = landmarks_.shape(1), shape[2] = {1, n_landmarks};
+        fill_from_columns<Real>(lanes_.matrix(size(), 1), 0, 1, landmarks_, 0, n_landmarks, {squares, shape}, term_);
         return true;
     }
 
 private:
-    // The same sums as `fill_from_columns` makes, feature by feature.
-    template <class Term>
-    void measure_few(Matrix<const Real> columns, Index start, Term term, SideBySide<Real>& block) const {
-        for (Index j = 0; j < landmarks.shape(1); ++j) {
-            alignas(64) Real sums[SIDE_BY_SIDE] = {};
-            for (Index k = 0; k < columns.shape(0); ++k) {
-                const auto add = term.at(k);
-                const Real y = landmarks(k, j);
-                const Real* x = columns[k].data() + start;
+    Index size() const { return factors_.size(); }
+    Index room() const { return std::max(size(), QUARTET); }
+    Real scaled(double x, Index k) const { return static_cast<Real>(x * factors_[k]); }
+
+    // Scale features, unless they were when their precision changed, and wrap them. Returns whether all are sound.
+    template <Index N>
+    bool settle(Real* lanes) const {
+        using Side = std::conditional_t<N == 1, Real, Beside<Real>>;
+        constexpr Index step = Index(sizeof(Side) / sizeof(Real));
+        bool is_within = true;
+        for (Index lane = 0; lane < N; lane += step) {
+            // Of sizes above 0 the bits are in the same order, and those of NaN are above all.
+            using Whole = std::conditional_t<N == 1, Signed<Real>, Vector<Signed<Real>, sizeof(Side)>>;
+            Whole most = {};
+            for (Index k = 0; k < size(); ++k) {
+                Real* own = lanes + k * N + lane;
+                if (std::is_same_v<Given, Real> && is_scaled_) {
 #pragma omp simd
-                for (Index lane = 0; lane < SIDE_BY_SIDE; ++lane) sums[lane] = add(sums[lane], x[lane], y);
+                    for (Index e = 0; e < step; ++e) own[e] = static_cast<Real>(double(own[e]) * factors_[k]);
+                }
+                Whole bits;
+                const Side size = magnitude(side_at<Side>(own));
+                std::memcpy(&bits, &size, sizeof bits);
+                most = most > bits ? most : bits;
+                if (period_.size()) wrap<step>(own, period_[k]);
             }
-            std::copy_n(sums, SIDE_BY_SIDE, block.squares[j]);
+            Real largest[step];
+            std::memcpy(largest, &most, sizeof most);
+            for (Index e = 0; e < step; ++e) is_within &= largest[e] <= limit_;
+        }
+        return is_within;
+    }
+
+    // Bring numbers to within half a period of 0.
+    template <Index N>
+    static void wrap(Real* own, double length) {
+        const double half = 0.5 * length;
+        Index n_beyond = 0, n_far = 0;
+#pragma omp simd reduction(+ : n_beyond, n_far)
+        for (Index e = 0; e < N; ++e) {
+            n_beyond += std::abs(own[e]) > half;
+            n_far += std::abs(own[e]) >= 2.0 * length;
+        }
+        if (!(length > 0.0) || n_beyond == 0) return;
+        for (Index e = 0; e < N; ++e) {
+            double x = own[e];
+            // Less than two periods: what is left is exact.
+            x = n_far > 0 ? std::fmod(x, length) : x >= length ? x - length : x <= -length ? x + length : x;
+            own[e] = static_cast<Real>(x - (x > half ? length : x < -half ? -length : 0.0));
         }
     }
-};
 
-template <class Given, class Real, class Term>
-bool embed_rows(Matrix<const Given> rows, const RowsAsColumns<Given, Real>& as_columns, Term term,
-                const Online<Real>& online) {
-    return as_columns.measure(
-        rows, term, [&](SideBySide<Real>& block, Index first, Index last) { block.embed(first, last, online); },
-        [&](Matrix<const Real> squares, Index first) { extend_rows<Real>(squares, first, online); });
-}
-
-template <class Given, class Real, class Term>
-bool write_squares(Matrix<const Given> rows, const RowsAsColumns<Given, Real>& as_columns, Term term,
-                   Matrix<Real> squared) {
-    const Index n_landmarks = squared.shape(1);
-    return as_columns.measure(
-        rows, term,
-        [&](const SideBySide<Real>& block, Index first, Index last) {
-            for (Index i = first; i < last; ++i) {
-                for (Index j = 0; j < n_landmarks; ++j) squared(i, j) = block.squares[j][i - first];
+    template <Index Count>
+    void add_up(Index j, Real (*squares)[SIDE_BY_SIDE]) const {
+        using Side = Beside<Real>;
+        const Index n_landmarks = landmarks_.shape(1), n_features = size();
+        for (Index lane = 0; lane < SIDE_BY_SIDE; lane += BESIDE<Real>) {
+            const Real* landmark = landmarks_.data() + j;
+            const Real* own = lanes_.data() + lane;
+            Side sums[Count] = {};
+            for (Index k = 0; k < n_features; ++k, landmark += n_landmarks, own += SIDE_BY_SIDE) {
+                const Side x = load<Side>(own);
+                const auto add = term_.at(k);
+#pragma GCC unroll 8
+                for (Index e = 0; e < Count; ++e) sums[e] = add(sums[e], x, spread<Side>(landmark[e]));
             }
-        },
-        [&](Matrix<const Real> squares, Index first) {
-            std::copy_n(squares.data(), squares.size(), squared[first].data());
-        });
-}
+#pragma GCC unroll 8
+            for (Index e = 0; e < Count; ++e) store(sums[e], squares[e] + lane);
+        }
+    }
+
+    const Given* end_;
+    Row<const double> factors_, period_;
+    Matrix<const Real> landmarks_;
+    Term term_;
+    Real limit_;
+    bool is_scaled_;
+    Scratch<Real> lanes_, chosen_;
+};
 
 // Embed rows as they come by Euclidean distances, after each feature is multiplied by its factor. Returns whether all
 // could be: no product is above the limit or not a number.
@@ -119,8 +168,9 @@ template <class Given, class Real>
 bool embed_euclidean(Matrix<const Given> rows, Row<const double> factors, double limit, Matrix<const Real> landmarks,
                      Real rate, Row<const Real> weights, Matrix<const Real> coefficients, Matrix<Real> coordinates,
                      Row<Index> nearest, Row<Real> lowest) {
-    return embed_rows<Given, Real>(rows, {factors, {}, limit, landmarks}, AddSquare<Real>{},
-                                   {rate, weights, coefficients, coordinates, nearest, lowest});
+    return embed_points<Real>(RowLanes<Given, Real, AddSquare<Real>>(rows, factors, {}, limit, landmarks, {}),
+                              rows.data(), rows.shape(0), rows.shape(1),
+                              {rate, weights, coefficients, coordinates, nearest, lowest});
 }
 KERNEL_OF(
     embed_euclidean,
@@ -133,7 +183,8 @@ KERNEL_OF(
 template <class Given, class Real>
 bool euclidean_squares(Matrix<const Given> rows, Row<const double> factors, double limit, Matrix<const Real> landmarks,
                        Matrix<Real> squared) {
-    return write_squares<Given, Real>(rows, {factors, {}, limit, landmarks}, AddSquare<Real>{}, squared);
+    RowLanes<Given, Real, AddSquare<Real>> measuring(rows, factors, {}, limit, landmarks, {});
+    return write_squares<Real>(measuring, rows.data(), rows.shape(1), squared);
 }
 KERNEL_OF(euclidean_squares, "rows[n,f=1..] factors[f] limit landmarks[f,m=1..] squared[n,m]",
           form(euclidean_squares<float, float>), form(euclidean_squares<double, double>),
@@ -153,8 +204,9 @@ bool embed_periodic(Matrix<const Given> rows, Row<const double> factors, Row<con
                     Matrix<const Real> landmarks, Real rate, Row<const Real> weights, Matrix<const Real> coefficients,
                     Matrix<Real> coordinates, Row<Index> nearest, Row<Real> lowest) {
     const Scratch<Real> rounded = rounded_periods<Real>(period);
-    return embed_rows<Given, Real>(rows, {factors, period, limit, landmarks}, AddShorterSquare<Real>{rounded.data()},
-                                   {rate, weights, coefficients, coordinates, nearest, lowest});
+    return embed_points<Real>(
+        RowLanes<Given, Real, AddShorterSquare<Real>>(rows, factors, period, limit, landmarks, {rounded.data()}),
+        rows.data(), rows.shape(0), rows.shape(1), {rate, weights, coefficients, coordinates, nearest, lowest});
 }
 KERNEL_OF(embed_periodic,
           "rows[n,f=1..] factors[f] period[f] limit landmarks[f,m=1..] rate weights[m] coefficients[k,m] "
@@ -167,8 +219,8 @@ template <class Given, class Real>
 bool periodic_squares(Matrix<const Given> rows, Row<const double> factors, Row<const double> period, double limit,
                       Matrix<const Real> landmarks, Matrix<Real> squared) {
     const Scratch<Real> rounded = rounded_periods<Real>(period);
-    return write_squares<Given, Real>(rows, {factors, period, limit, landmarks}, AddShorterSquare<Real>{rounded.data()},
-                                      squared);
+    RowLanes<Given, Real, AddShorterSquare<Real>> measuring(rows, factors, period, limit, landmarks, {rounded.data()});
+    return write_squares<Real>(measuring, rows.data(), rows.shape(1), squared);
 }
 KERNEL_OF(periodic_squares, "rows[n,f=1..] factors[f] period[f] limit landmarks[f,m=1..] squared[n,m]",
           form(periodic_squares<float, float>), form(periodic_squares<double, double>),

@@ -12,109 +12,20 @@
 // in the same order either way, so not a bit shows how many frames came together.
 #pragma once
 
-#include <utility>
-
 #include "online.h"
 #include "quartic.h"
 
 namespace ldmaps {
 
-// A register of frames, at least four of them: two registers where these are narrower than that.
-constexpr Index QUARTET = 4;
-template <class Real>
-using Quartet = Vector<Real, QUARTET * Index(sizeof(Real))>;
-template <class Real>
-using Beside = Vector<Real, std::max(WIDE_BYTES, QUARTET* Index(sizeof(Real)))>;
-template <class Real>
-constexpr Index BESIDE = Index(sizeof(Beside<Real>) / sizeof(Real));
-static_assert(SIDE_BY_SIDE % BESIDE<float> == 0, "frames side by side fill whole registers");
 // Landmarks whose sums stay in registers, nine of each.
 template <class Real>
 constexpr int LANDMARKS_AT_ONCE = WIDE_BYTES == 64 ? 2 : 1;
-// Landmarks that are measured before roots are found: as many as frames side by side leave room for.
-template <class Real>
-constexpr Index LANDMARKS_PER_PASS = WorkOf<Real>::WIDTH / SIDE_BY_SIDE;
-// Frames up to which each is measured alone.
-constexpr Index ALONE = 3;
 // Sums along the atoms: four per axis, so that additions need not wait for each other.
 constexpr Index SUMS = 12;
 
 // A difference G_a + G_b - 2 s_a s_b lambda of no more than so many roundings of G_a + G_b counts as 0. Copies of a
 // landmark, turned and moved, give up to 5.
 constexpr double ROUNDING_AS_GIVEN = 8.0;
-
-// A register, or one number, at a place.
-template <class Side, class Real>
-inline Side side_at(const Real* from) {
-    if constexpr (std::is_same_v<Side, Real>) {
-        return *from;
-    } else {
-        return load<Side>(from);
-    }
-}
-template <class Side, class Real>
-inline void put_side(Side side, Real* to) {
-    if constexpr (std::is_same_v<Side, Real>) {
-        *to = side;
-    } else {
-        store(side, to);
-    }
-}
-
-// Four numbers each of frames `first`, `first + 4` and so on, one quartet after the other.
-template <class Real>
-inline Beside<Real> every_fourth(const Real* const* frames, Index first, Index place) {
-    const auto quartet = [=](Index which) { return load<Quartet<Real>>(frames[first + QUARTET * which] + place); };
-    if constexpr (BESIDE<Real> == 4) {
-        return quartet(0);
-    } else if constexpr (BESIDE<Real> == 8) {
-        return __builtin_shufflevector(quartet(0), quartet(1), 0, 1, 2, 3, 4, 5, 6, 7);
-    } else {
-        const auto low = __builtin_shufflevector(quartet(0), quartet(1), 0, 1, 2, 3, 4, 5, 6, 7),
-                   high = __builtin_shufflevector(quartet(2), quartet(3), 0, 1, 2, 3, 4, 5, 6, 7);
-        return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    }
-}
-
-// Of each quartet of two registers: where `Step` is 1, numbers `From` and `From + 1` of both in turn; where it is 2,
-// both numbers of the one and then of the other.
-template <int From, int Step, class Side, int... Lane>
-inline Side mixed(Side a, Side b, std::integer_sequence<int, Lane...>) {
-    constexpr int lanes = sizeof...(Lane);
-    return __builtin_shufflevector(
-        a, b,
-        (Lane / 4 * 4 + From + (Step == 1 ? Lane % 4 / 2 + Lane % 2 * lanes : Lane % 2 + Lane % 4 / 2 * lanes))...);
-}
-
-// Write four numbers, from `place` on, of a register of frames to four rows, a frame to a lane.
-template <class Real>
-inline void turn_quartet(const Real* const* frames, Index place, Real* rows) {
-    using Side = Beside<Real>;
-    constexpr auto lanes = std::make_integer_sequence<int, int(BESIDE<Real>)>{};
-    const Side a = every_fourth(frames, 0, place), b = every_fourth(frames, 1, place),
-               c = every_fourth(frames, 2, place), d = every_fourth(frames, 3, place);
-    const Side low_ab = mixed<0, 1>(a, b, lanes), high_ab = mixed<2, 1>(a, b, lanes), low_cd = mixed<0, 1>(c, d, lanes),
-               high_cd = mixed<2, 1>(c, d, lanes);
-    store(mixed<0, 2>(low_ab, low_cd, lanes), rows);
-    store(mixed<2, 2>(low_ab, low_cd, lanes), rows + SIDE_BY_SIDE);
-    store(mixed<0, 2>(high_ab, high_cd, lanes), rows + 2 * SIDE_BY_SIDE);
-    store(mixed<2, 2>(high_ab, high_cd, lanes), rows + 3 * SIDE_BY_SIDE);
-}
-
-// Write `size` numbers, four at least, of frames side by side to as many rows. `upcoming` is what will be read next.
-template <class Real>
-void turn_frames(const Real* const (&frames)[SIDE_BY_SIDE], Index size, const Real* upcoming, Real* rows) {
-    for (Index place = 0; place < size; place += QUARTET) {
-        // Processors do not foresee that several frames will be read at once.
-        for (Index ahead = 0; ahead < QUARTET * SIDE_BY_SIDE; ahead += 64 / Index(sizeof(Real))) {
-            __builtin_prefetch(upcoming + place * SIDE_BY_SIDE + ahead);
-        }
-        const Index from = std::min(place, size - QUARTET);  // the last quartet ends with the frame
-        for (Index lane = 0; lane < SIDE_BY_SIDE; lane += BESIDE<Real>) {
-            turn_quartet(frames + lane, from, rows + from * SIDE_BY_SIDE + lane);
-        }
-    }
-}
 
 // Twelve sums over the numbers of frames, number p to that of p modulo 12, atoms in blocks: bounds rounding.
 // `add(atom, axis, sum)`.
@@ -191,101 +102,30 @@ inline void add_sums_beside(const Real* rows, const Real* panel, Index n_atoms, 
     }
 }
 
-// Measures frames as they come from landmarks in panels.
+// Measures frames as they come from landmarks in panels: see `measure_points` in online.h. What counts is finite where
+// four times each squared norm is, which no d² exceeds, and all atoms that do not count are.
 template <class Given, class Real>
 class FrameLanes {
 public:
+    // Landmarks that are measured before roots are found.
+    static constexpr Index PER_PASS = WorkOf<Real>::WIDTH / SIDE_BY_SIDE;
+
     FrameLanes(Index n_atoms, Row<const Index> kept, Row<const double> root_weights, Cube<const Real> panels,
-               Matrix<const Real> moments, Index n_landmarks)
+               Matrix<const Real> moments)
         : kept_(kept),
           panels_(panels),
           moments_(moments),
           given_size_(3 * n_atoms),
           size_(3 * kept.size()),
-          n_landmarks_(n_landmarks),
           is_chosen_(!std::is_same_v<Given, Real> || kept.size() < n_atoms || size_ < QUARTET),
           weights_(kept.size()),
           roots_(kept.size()),
           rows_(size_ * SIDE_BY_SIDE),
-          chosen_(is_chosen_ ? room() * SIDE_BY_SIDE : 0, Real(0)),
-          squares_(n_landmarks > FEW ? n_landmarks * SIDE_BY_SIDE : 0) {
+          chosen_(is_chosen_ ? room() * SIDE_BY_SIDE : 0, Real(0)) {
         for (Index k = 0; k < kept.size(); ++k) {
             roots_[k] = static_cast<Real>(root_weights[k]);
             weights_[k] = static_cast<Real>(root_weights[k] * root_weights[k]);
         }
-    }
-
-    // Measure frames, some at a time. `few(block, first, last)` takes frames side by side where landmarks are few, and
-    // `many(squares, first)` rows of d². Returns whether four times each squared norm, which no d² exceeds, is finite,
-    // and all atoms that do not count are, too.
-    template <class Few, class Many>
-    bool measure(const Given* frames, Index n_frames, Few few, Many many) {
-        Index first = 0;
-        for (; first + ALONE < n_frames; first += SIDE_BY_SIDE) {
-            const Index count = std::min(SIDE_BY_SIDE, n_frames - first);
-            if (!prepare(frames + first * given_size_, count)) return false;
-            if (n_landmarks_ <= FEW) {
-                static_assert(FEW <= LANDMARKS_PER_PASS<Real> || sizeof(Real) == 8, "one pass measures a few");
-                for (Index j = 0; j < n_landmarks_; j += LANDMARKS_PER_PASS<Real>) {
-                    measure_some(j, std::min(n_landmarks_, j + LANDMARKS_PER_PASS<Real>), block_.squares[j]);
-                }
-                few(block_, first, first + count);
-            } else {
-                for (Index j = 0; j < n_landmarks_; j += LANDMARKS_PER_PASS<Real>) {
-                    const Index stop = std::min(n_landmarks_, j + LANDMARKS_PER_PASS<Real>);
-                    measure_some(j, stop, block_.squares[0]);
-                    for (Index f = 0; f < count; ++f) {
-                        Real* row = squares_.data() + f * n_landmarks_;
-                        for (Index i = j; i < stop; ++i) row[i] = block_.squares[i - j][f];
-                    }
-                }
-                many(Matrix<const Real>(squares_.matrix(count, n_landmarks_)), first);
-            }
-        }
-        if (first >= n_frames) return true;
-        const Scratch<Real> row((n_landmarks_ + PANEL_LANES<Real> - 1) / PANEL_LANES<Real> * PANEL_LANES<Real>);
-        for (; first < n_frames; ++first) {
-            if (!measure_alone(frames + first * given_size_, row.data())) return false;
-            many(Matrix<const Real>(row.matrix(1, n_landmarks_)), first);
-        }
-        return true;
-    }
-
-    // Write d² of as many frames as there are rows. Returns as `measure` does.
-    bool write_squares(const Given* frames, Matrix<Real> squared) {
-        return measure(
-            frames, squared.shape(0),
-            [&](const SideBySide<Real>& block, Index first, Index last) {
-                for (Index i = first; i < last; ++i) {
-                    for (Index j = 0; j < n_landmarks_; ++j) squared(i, j) = block.squares[j][i - first];
-                }
-            },
-            [&](Matrix<const Real> squares, Index first) {
-                std::copy_n(squares.data(), squares.size(), squared[first].data());
-            });
-    }
-
-private:
-    // For the numbers of one frame that are chosen.
-    Index room() const { return std::max(size_, QUARTET); }
-
-    // The numbers of atoms that count, in the landmarks' precision. Returns whether all numbers are finite; those of
-    // atoms that count may also be found out later.
-    bool choose(const Given* frame, Real* to) const {
-        // Relative to the first atom before anything is rounded.
-        const Given* origin = frame + 3 * kept_[0];
-        for (Index k = 0; k < kept_.size(); ++k) {
-            for (int axis = 0; axis < 3; ++axis) {
-                const Given x = frame[3 * kept_[k] + axis];
-                to[3 * k + axis] =
-                    std::is_same_v<Given, Real> ? Real(x) : static_cast<Real>(double(x) - double(origin[axis]));
-            }
-        }
-        if (size_ == given_size_) return true;
-        Given nothing = 0;
-#pragma omp simd reduction(+ : nothing)
-        for (Index p = 0; p < given_size_; ++p) nothing += frame[p] * Given(0);
-        return nothing == Given(0);
     }
 
     // Centre and weigh up to SIDE_BY_SIDE frames; lanes beyond the last repeat it.
@@ -304,7 +144,7 @@ private:
             upcoming = frames + SIDE_BY_SIDE * given_size_;
         }
         if (size_ >= QUARTET) {
-            turn_frames(begins, size_, upcoming, rows_.data());
+            turn_rows(begins, size_, upcoming, rows_.data());
         } else {
             for (Index p = 0; p < size_ * SIDE_BY_SIDE; ++p) rows_[p] = begins[p % SIDE_BY_SIDE][p / SIDE_BY_SIDE];
         }
@@ -316,20 +156,8 @@ private:
         return settle_scales(SIDE_BY_SIDE) && is_finite;
     }
 
-    // Write norms and their inverses. Returns whether four times each squared norm is finite.
-    bool settle_scales(Index n_lanes) {
-        std::int32_t n_wrong = 0;
-#pragma omp simd reduction(+ : n_wrong)
-        for (Index lane = 0; lane < n_lanes; ++lane) {
-            const Real norm = norms_[lane], scale = norm > 0 ? std::sqrt(norm) : Real(1);
-            scales_[lane] = scale, factors_[lane] = Real(1) / scale;
-            n_wrong += Real(4) * norm <= std::numeric_limits<Real>::max() ? 0 : 1;
-        }
-        return n_wrong == 0;
-    }
-
     // Write d² of the prepared frames to landmarks `begin` to before `stop`, a landmark to a row of `squares`.
-    void measure_some(Index begin, Index stop, Real* squares) {
+    void measure_some(Index begin, Index stop, Real (*squares)[SIDE_BY_SIDE]) {
         constexpr Index lanes = PANEL_LANES<Real>, most = LANDMARKS_AT_ONCE<Real>;
         const Index n_atoms = kept_.size();
         for (Index start = 0; start < n_atoms; start += ATOM_BLOCK) {
@@ -358,7 +186,7 @@ private:
         for (Index j = begin; j < stop; ++j) {
             const Real norm = moments_(SQUARED_NORM, j), scale = moments_(SCALE, j);
             const Real* lambda = work_.rows[ROOT] + (j - begin) * SIDE_BY_SIDE;
-            Real* own = squares + (j - begin) * SIDE_BY_SIDE;
+            Real* own = squares[j - begin];
 #pragma omp simd
             for (Index lane = 0; lane < SIDE_BY_SIDE; ++lane) {
                 own[lane] = squared(norms_[lane], scales_[lane], norm, scale, lambda[lane]);
@@ -366,7 +194,7 @@ private:
         }
     }
 
-    // Write d² of one frame to all landmarks. Returns as `measure` does.
+    // Write d² of one frame to all landmarks.
     bool measure_alone(const Given* frame, Real* row) {
         constexpr Index lanes = PANEL_LANES<Real>;
         const Real* chosen = chosen_.data();
@@ -398,6 +226,41 @@ private:
         return true;
     }
 
+private:
+    // For the numbers of one frame that are chosen.
+    Index room() const { return std::max(size_, QUARTET); }
+
+    // The numbers of atoms that count, in the landmarks' precision. Returns whether all numbers are finite; those of
+    // atoms that count may also be found out later.
+    bool choose(const Given* frame, Real* to) const {
+        // Relative to the first atom before anything is rounded.
+        const Given* origin = frame + 3 * kept_[0];
+        for (Index k = 0; k < kept_.size(); ++k) {
+            for (int axis = 0; axis < 3; ++axis) {
+                const Given x = frame[3 * kept_[k] + axis];
+                to[3 * k + axis] =
+                    std::is_same_v<Given, Real> ? Real(x) : static_cast<Real>(double(x) - double(origin[axis]));
+            }
+        }
+        if (size_ == given_size_) return true;
+        Given nothing = 0;
+#pragma omp simd reduction(+ : nothing)
+        for (Index p = 0; p < given_size_; ++p) nothing += frame[p] * Given(0);
+        return nothing == Given(0);
+    }
+
+    // Write norms and their inverses. Returns whether four times each squared norm is finite.
+    bool settle_scales(Index n_lanes) {
+        std::int32_t n_wrong = 0;
+#pragma omp simd reduction(+ : n_wrong)
+        for (Index lane = 0; lane < n_lanes; ++lane) {
+            const Real norm = norms_[lane], scale = norm > 0 ? std::sqrt(norm) : Real(1);
+            scales_[lane] = scale, factors_[lane] = Real(1) / scale;
+            n_wrong += Real(4) * norm <= std::numeric_limits<Real>::max() ? 0 : 1;
+        }
+        return n_wrong == 0;
+    }
+
     // Of two different columns of M, entries are no more than half of the landmark's area: see quartic.h.
     Real bound_of(Index landmark) const { return Real(0.5) * moments_(AREA, landmark); }
 
@@ -411,11 +274,10 @@ private:
     Row<const Index> kept_;
     Cube<const Real> panels_;
     Matrix<const Real> moments_;
-    Index given_size_, size_, n_landmarks_;  // numbers of a frame, and of its atoms that count
-    bool is_chosen_;                         // whether frames are copied before they are turned
-    Scratch<Real> weights_, roots_, rows_, chosen_, squares_;
+    Index given_size_, size_;  // numbers of a frame, and of its atoms that count
+    bool is_chosen_;           // whether frames are copied before they are turned
+    Scratch<Real> weights_, roots_, rows_, chosen_;
     alignas(64) Real norms_[SIDE_BY_SIDE], scales_[SIDE_BY_SIDE], factors_[SIDE_BY_SIDE];
-    SideBySide<Real> block_;
     WorkOf<Real> work_;
 };
 

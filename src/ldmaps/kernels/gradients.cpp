@@ -259,7 +259,7 @@ bool embed_rmsd_with_gradient(Cube<const Given> frames, Row<const Index> kept, R
                               Row<Real> lowest, Array<Real, 4> gradient) {
     const Index n_frames = frames.shape(0), n_atoms = frames.shape(1), n_sets = coefficients.shape(0),
                 n_landmarks = weights.size(), most = std::min(n_frames, BATCH), size = 3 * n_atoms;
-    FrameLanes<Given, Real> measured(n_atoms, kept, root_weights, panels, moments, n_landmarks);
+    FrameLanes<Given, Real> measuring(n_atoms, kept, root_weights, panels, moments);
     const Online<Real> online{rate, weights, coefficients, coordinates, nearest, lowest};
     const Scratch<double> atom_weights(kept.size()), exact(std::is_same_v<Given, double> ? 0 : most * size);
     const Scratch<Real> squares(most * n_landmarks), shares(most * n_sets * n_landmarks);
@@ -270,7 +270,7 @@ bool embed_rmsd_with_gradient(Cube<const Given> frames, Row<const Index> kept, R
                     gradient_shape[4] = {count, n_sets, n_atoms, 3}, row_shape[3] = {count, n_sets, size};
         const Given* given = frames.data() + first * size;
         const Matrix<Real> squared = squares.matrix(count, n_landmarks);
-        if (!measured.write_squares(given, squared)) return false;
+        if (!write_squares<Real>(measuring, given, size, squared)) return false;
         extend_rows<Real>(squared, first, online);
         const Matrix<const Real> own_coordinates(coordinates.data() + first * n_sets, share_shape);
         const Cube<Real> own_shares(shares.data(), share_shape);

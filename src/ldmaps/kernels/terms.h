@@ -1,8 +1,7 @@
-// What one feature adds to a squared distance between points in columns; see columns.h.
+// What one feature adds to a squared distance between points in columns; see columns.h. Numbers or registers of them.
 #pragma once
 
-#include "array.h"
-#include "fused.h"
+#include "vectors.h"
 
 namespace ldmaps {
 
@@ -10,8 +9,9 @@ namespace ldmaps {
 template <class Real>
 struct AddSquare {
     AddSquare at(Index) const { return {}; }
-    Real operator()(Real sum, Real x, Real y) const {
-        const Real t = x - y;
+    template <class Side>
+    Side operator()(Side sum, Side x, Side y) const {
+        const Side t = x - y;
         return fused(t, t, sum);
     }
     static constexpr auto finish = nullptr;
@@ -22,8 +22,9 @@ template <class Real>
 struct AddShorterSquare {
     struct Feature {
         Real period;
-        Real operator()(Real sum, Real x, Real y) const {
-            const Real t = std::abs(x - y), shorter = lesser(period - t, t);
+        template <class Side>
+        Side operator()(Side sum, Side x, Side y) const {
+            const Side t = magnitude(x - y), shorter = lesser(spread<Side>(period) - t, t);
             return fused(shorter, shorter, sum);
         }
     };

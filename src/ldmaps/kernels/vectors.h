@@ -50,10 +50,40 @@ void store(V vector, Real* to) {
     typedef Real Anywhere __attribute__((vector_size(sizeof(V)), aligned(alignof(Real)), may_alias));
     *reinterpret_cast<Anywhere*>(to) = vector;
 }
+// A register, or one number, at a place.
+template <class Side, class Real>
+inline Side side_at(const Real* from) {
+    if constexpr (std::is_same_v<Side, Real>) {
+        return *from;
+    } else {
+        return load<Side>(from);
+    }
+}
+template <class Side, class Real>
+inline void put_side(Side side, Real* to) {
+    if constexpr (std::is_same_v<Side, Real>) {
+        *to = side;
+    } else {
+        store(side, to);
+    }
+}
+
 // A number in every lane. (Not 0 + x, which for -0 is something else and costs an addition.)
 template <class V, class Real>
 V spread(Real x) {
     return x - V{};
+}
+
+// Without the sign.
+template <class Side>
+Side magnitude(Side x) {
+    if constexpr (std::is_floating_point_v<Side>) {
+        return std::abs(x);
+    } else {
+        using Whole = decltype(x < x);
+        using Number = std::remove_reference_t<decltype(Whole{}[0])>;
+        return (Side)((Whole)x & (Whole{} + std::numeric_limits<Number>::max()));
+    }
 }
 
 // a·b + c, rounded once where the processor can; see fused.h. Overloads by register.

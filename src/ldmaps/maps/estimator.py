@@ -299,7 +299,7 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
             from ldmaps.cluster.arrays import lazy_coverage
 
             return lazy_coverage(self._new_blocks(X), self.embedder_)
-        return self._projected(X).coverage
+        return self._projected(X, has_coordinates=False).coverage
 
     def save(self, path: str | os.PathLike[str], *, include_embedding: bool = True) -> None:
         """Write the fitted map to a file that :func:`ldmaps.load` reads, whole or not at all.
@@ -366,26 +366,28 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         self._fit_result = None
         return self
 
-    def _projected(self, X: Any, *, warns: bool = False) -> Projected:
-        """Embed new points: an array at once, anything else in chunks, which are read ahead."""
+    def _projected(self, X: Any, *, has_coordinates: bool = True, warns: bool = False) -> Projected:
+        """Embed new points, or only find their nearest landmarks: an array at once, else in chunks, read ahead."""
         learned, sample = self.__dict__, OutsideSample()
         if type(X) is np.ndarray and "map_" in learned and "feature_names_in_" not in learned:
-            directly: Projected | None = self.map_.embedder.project_directly(X, self.n_threads)
+            embedder = self.map_.embedder if has_coordinates else self.map_.embedder.without_coordinates
+            directly: Projected | None = embedder.project_directly(X, self.n_threads)
             if directly is not None:
                 if warns and are_mostly_outside(directly):
                     sample.add(X, directly.coverage.inside)
                     self._warn_of_outside(sample)
                 return directly
         source = self._source_of(X)
+        embedder = self.embedder_ if has_coordinates else self.embedder_.without_coordinates
         if source is None:
             points = self._new_array(X)
-            projected = self.embedder_.project(points, self.n_threads)
+            projected = embedder.project(points, self.n_threads)
             if warns and are_mostly_outside(projected):
                 sample.add(np.asarray(points), projected.coverage.inside)
                 self._warn_of_outside(sample)
             return projected
         parts = []
-        for chunk, projected in embed_chunks(self.embedder_, source, self.n_threads):
+        for chunk, projected in embed_chunks(embedder, source, self.n_threads):
             parts.append(projected)
             if warns:
                 sample.add(chunk.frames, projected.coverage.inside)

@@ -30,6 +30,8 @@ MAX_COLUMN_FEATURES = 32
 MAX_NEAR_SHARE, BOX_SAMPLE = 0.35, 256
 #: Below so many rows a matrix product is slower than direct differences over rows.
 MIN_PRODUCT_ROWS = 4
+#: Wide rows are measured as they come from landmarks of up to so many bytes; of more, products of matrices read less.
+MAX_DIRECT_BYTES = 1 << 22
 #: A product's d² below this share of |x|² + |y|² is computed again by differences. With f features and
 #: unit roundoff u the relative error of d² is then at most (f + 8) u / share.
 CANCELLATION_SHARE = {np.dtype(np.float32): 2.0**-4, np.dtype(np.float64): 2.0**-10}
@@ -139,6 +141,8 @@ class Euclidean(Metric):
     Up to 32 features differences are taken directly, and the value for a pair does not depend on how the work was cut.
     Beyond, ``d² = |x|² + |y|² − 2 x·y`` comes from a matrix product on points moved to the mean of the right-hand
     side, so that a common offset costs no digits; pairs whose terms nearly cancel are computed again by differences.
+    Points that are embedded are compared with landmarks by differences, however many features there are, unless the
+    landmarks take more than 4 MB, or are more than 64 on processors without AVX-512.
     Identical points are at distance exactly 0, d² is never negative, and its relative error is at most about
     (f + 8)·1.2e-13 for f features (float32: (f + 8)·1e-6), and usually far smaller.
 
@@ -231,11 +235,11 @@ class Euclidean(Metric):
         is_as_made: Callable[[], bool],
     ) -> DirectStep | None:
         """Return a way to embed rows whose features are multiplied by ``factors``, while ``is_as_made``."""
-        # Products of matrices are quicker for many landmarks, and always where our registers are the narrowest: the
-        # library that multiplies has wider ones.
-        is_wide = isinstance(landmarks, RowPoints)
-        if is_wide and (len(landmarks) > kernels.FEW or kernels.INSTRUCTION_SET == "baseline"):
-            return None
+        if isinstance(landmarks, RowPoints):
+            # The library that multiplies has the widest registers of the processor whichever ours are.
+            most = {"x86_64_v4": len(landmarks), "x86_64_v3": kernels.FEW}.get(kernels.INSTRUCTION_SET, 0)
+            if len(landmarks) > most or landmarks.values.nbytes > MAX_DIRECT_BYTES:
+                return None
         columns = np.ascontiguousarray(cast(RowPoints, landmarks).values.T)
         left = factors, _largest(columns.dtype, len(factors)), columns
 
