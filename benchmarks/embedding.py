@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import itertools
 import json
 import math
 import statistics
@@ -31,7 +32,7 @@ from numpy.typing import NDArray
 
 ROUNDS = 3
 #: Of the points of a case, unless they are too many or too few; and seconds that one kind of call is repeated for.
-BYTES, FEWEST, MOST, SECONDS = 6 << 20, 2000, 20_000, 0.05
+BYTES, FEWEST, MOST, SECONDS = 6 << 20, 2000, 20_000, 0.03
 PAGE = Path(__file__).resolve().parents[1] / "docs/benchmarks/embedding.md"
 SETS = {"x86_64_v4": "AVX-512", "x86_64_v3": "AVX2", "baseline": "baseline"}
 COLUMNS = [
@@ -199,6 +200,28 @@ def xtc_times() -> tuple[float, float]:
     return decoding * 1e9, quickest(lambda: model.transform(frames)) / len(frames) * 1e9
 
 
+def borders() -> None:
+    """Print for wide rows how many times as fast as products of matrices direct differences are."""
+    from ldmaps.extension import Embedder, OnlineStep
+    from ldmaps.metrics import Euclidean, euclidean
+
+    for size, m in itertools.product((40, 64, 256, 1024, 4096), (8, 64, 400, 1500)):
+        rng, n_points = np.random.default_rng(0), max(256, min(2000, 2_000_000 // size))
+        points, landmarks = (rng.normal(size=(n, size)).astype(np.float32) for n in (n_points, m))
+        times = []
+        for most in (euclidean.MAX_DIRECT_BYTES << 20, 0):
+            metric, kept = Euclidean(), euclidean.MAX_DIRECT_BYTES
+            step = OnlineStep(coefficients=rng.normal(size=(m, 2)), source_weights=np.ones(m), bandwidth=size)
+            embedder = Embedder.build(metric, metric.prepare(landmarks), size, step, np.ones(m))
+            euclidean.MAX_DIRECT_BYTES = most
+            times.append(quickest(lambda embedder=embedder: embedder.place(points, 1)))
+            euclidean.MAX_DIRECT_BYTES = kept
+        print(
+            f"{size:5d} features, M = {m:4d}, {4e-6 * size * m:6.2f} MB: {times[1] / times[0]:.2f}",
+            flush=True,
+        )
+
+
 def operations(case: Case) -> float:
     """Return the additions and multiplications that one point takes."""
     size, m = case.shape[0], case.n_landmarks
@@ -338,8 +361,12 @@ def _notes(
         else "",
         "- With derivatives (`transform_with_gradient`), four landmarks, ns per point: " + "; ".join(slopes) + ".",
         "- Points are embedded side by side up to 64 landmarks, row by row above, where blocks of landmarks that are too far to matter can be skipped. "
-        "Rows of more than 32 features are left to products of matrices where their landmarks take more than 4 MB, and with the narrowest registers "
-        "(baseline) where they are more than 64. Frames superposed on some of their atoms are prepared first, as before.",
+        "Rows of more than 32 features are left to products of matrices where these are quicker (`--borders`): from 4 MB of landmarks on with AVX-512, "
+        "64 landmarks with AVX2, always with baseline, as the library that multiplies has the processor's widest registers whichever are ours. They then "
+        "depend on the batch by rounding; nothing else does. Frames superposed on some of their atoms are prepared first, as before, and so are points "
+        "of `epsilon=\"local\"`, histograms and functions of users.",
+        "- One function embeds one point or many. The ways that five metrics had for a single point (`one_row`) and those of frames and of rows in "
+        "C++ went.",
         f"- Memory grows by {memory[-1]:.0f} bytes per frame of 22 atoms while {FRAMES:,} are embedded"
         + (f" (before: {memory[0]:.0f})" if len(memory) == 2 else "")
         + f", of which {4 * COMPONENTS + 12} are what is returned and remembered of it.",
@@ -364,10 +391,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"processes with each ({ROUNDS})")
     parser.add_argument("--only", nargs="+", help="cases with one of these texts in their name")
     parser.add_argument("--no-page", action="store_true", help="print, and write no page")
+    parser.add_argument("--borders", action="store_true", help="print where products of matrices are quicker")
     parser.add_argument("--measure", nargs="*", help="measure these cases here, or memory, and print it")
     arguments = parser.parse_args()
     if arguments.measure is not None:
         print(json.dumps(measure(arguments.measure) if arguments.measure else extra_memory()))
+        return
+    if arguments.borders:
+        borders()
         return
     names = [name for name in cases() if not arguments.only or any(text in name for text in arguments.only)]
     lines = compared(names, arguments.before, arguments.rounds)
