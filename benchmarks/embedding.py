@@ -217,7 +217,7 @@ def borders() -> None:
             step = OnlineStep(coefficients=rng.normal(size=(m, 2)), source_weights=np.ones(m), bandwidth=size)
             embedder = Embedder.build(metric, metric.prepare(landmarks), size, step, np.ones(m))
             euclidean.MAX_DIRECT_BYTES = most
-            times.append(quickest(lambda embedder=embedder: embedder.place(points, 1)))
+            times.append(quickest(lambda embedder=embedder: embedder.project(points, 1)))
             euclidean.MAX_DIRECT_BYTES = kept
         print(
             f"{size:5d} features, M = {m:4d}, {4e-6 * size * m:6.2f} MB: {times[1] / times[0]:.2f}",

@@ -55,7 +55,7 @@ def against_values() -> list[Row]:
             for many, few, target in (("one", X[7:8].copy(), 3), (f"{len(X):,}", X, 4)):
                 value, both = turns(
                     [
-                        lambda few=few: embedder.place(few, 1),
+                        lambda few=few: embedder.project(few, 1),
                         lambda few=few: embedder.extend_with_gradient(few, 1),
                     ],
                     rounds=15,

@@ -384,8 +384,8 @@ def test_a_frame_with_an_atom_far_away_is_refused_by_every_way_in(dtype, far):
     for given in (frames, frames[1:2]):
         with pytest.raises(InvalidInputError, match=r"frame . has features .* its atom 5 is at 1e\+"):
             model.transform(given)
-    assert model.embedder_.place_directly(frames[:1]) is not None
-    assert model.embedder_.place_directly(frames) is None
+    assert model.embedder_.project_directly(frames[:1]) is not None
+    assert model.embedder_.project_directly(frames) is None
     assert model.embedder_.quick_point(frames[1:2]) is None
     engine = StreamEmbedder(model)
     engine.run(frames, [lambda embedded: None])

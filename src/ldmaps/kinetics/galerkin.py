@@ -100,7 +100,7 @@ def follow(
         functions = evaluate(modes, stretch.points, model.n_threads)
         where: tuple[Any, ...] = ()
         if any(one.is_region for one in every):
-            placed = model.embedder_.place(stretch.points, model.n_threads)
+            placed = model.embedder_.project(stretch.points, model.n_threads)
             where = placed.coordinates, placed.coverage
         masks = {one.name: one.holds(stretch.rows, *where) for one in every}
         if len(every) == 2:
