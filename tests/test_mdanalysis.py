@@ -11,7 +11,7 @@ from page_examples import run_block
 
 from ldmaps import LandmarkDiffusionMap, load
 from ldmaps.datasets import alanine_dipeptide
-from ldmaps.errors import InvalidInputError
+from ldmaps.errors import AtomOrderWarning, InvalidInputError
 
 mda = pytest.importorskip("MDAnalysis", reason="MDAnalysis is not installed")
 datafiles = pytest.importorskip("MDAnalysisTests.datafiles", reason="pip install MDAnalysisTests")
@@ -99,6 +99,42 @@ def test_several_files_are_one_trajectory(estimator):
     found = LandmarkDiffusionMapAnalysis(universe, "name CA", model=estimator).run()
     expected = np.concatenate([estimator.embedding_, estimator.embedding_])
     np.testing.assert_allclose(found.results.coordinates, expected, atol=1e-5)
+
+
+def calphas_alone(universe, order):
+    """Return a universe in memory of the Cα alone, in another order."""
+    atoms = universe.select_atoms("name CA")[order]
+    frames = np.array([atoms.positions for _ in universe.trajectory])
+    alone = mda.Universe.empty(len(atoms), len(atoms), atom_resindex=np.arange(len(atoms)), trajectory=True)
+    for name in ("names", "resnames", "resids"):
+        alone.add_TopologyAttr(name, getattr(atoms, name))
+    return alone.load_new(frames)
+
+
+def test_several_universes_make_one_map(universe):
+    """They may have other atoms besides, and the same in another order."""
+    order = np.random.default_rng(0).permutation(len(universe.select_atoms("name CA")))
+    groups = [universe.select_atoms("name CA"), calphas_alone(universe, order).atoms]
+    with pytest.warns(AtomOrderWarning, match="atom group 1 has the model's atoms in another order"):
+        model = LandmarkDiffusionMap(metric="rmsd", **SETTINGS).fit(groups)
+    assert model.source_["files"] == ["atom group 0", "atom group 1"]
+    twice = mda.Universe(datafiles.PSF, [datafiles.DCD, datafiles.DCD]).select_atoms("name CA")
+    expected = LandmarkDiffusionMap(metric="rmsd", **SETTINGS).fit(twice)
+    np.testing.assert_allclose(model.embedding_, expected.embedding_, atol=1e-5)
+    with pytest.warns(AtomOrderWarning):
+        np.testing.assert_allclose(model.transform(groups), model.embedding_, atol=1e-5)
+    found = LandmarkDiffusionMapAnalysis(universe, "name CA", model=model).run(stop=5)
+    np.testing.assert_allclose(found.results.coordinates, model.embedding_[:5], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("select", "message"),
+    [("name CB", "atom group 1 has .* atoms"), (None, "also holds a ndarray; pass data of one kind")],
+)
+def test_several_universes_of_other_atoms_are_refused(select, message, universe):
+    other = np.zeros((3, 4, 3)) if select is None else universe.select_atoms(select)
+    with pytest.raises(InvalidInputError, match=message):
+        LandmarkDiffusionMap(metric="rmsd", **SETTINGS).fit([universe.select_atoms("name CA"), other])
 
 
 def test_molecules_that_the_box_has_split_are_joined():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ldmaps.errors import InvalidInputError, one_line
 from ldmaps.inputs.frame_blocks import block_of
 from ldmaps.inputs.selection import SelectedFrames, Selection, chosen_among, select_atoms
-from ldmaps.inputs.source import FrameChunk, Reading
+from ldmaps.inputs.source import FrameChunk, FrameSource, Reading
 from ldmaps.inputs.topology import Atoms, bonds_among, known_masses
 
 
@@ -94,6 +94,38 @@ class AtomGroupFrames(SelectedFrames):
         positions, steps, times, boxes = zip(*rows, strict=True)
         block = block_of(positions, times, boxes).in_nm()  # MDAnalysis counts in ångström
         return self._selection.chunk(block, np.asarray(steps, dtype=np.int64), "".join(self.files))
+
+
+class SeveralGroups(FrameSource):
+    """The frames of several MDAnalysis AtomGroups of the same atoms, one group after another, in nm."""
+
+    def __init__(self, groups: Sequence[FrameSource]) -> None:
+        first = groups[0]
+        self.n_atoms, self.atoms, self.select = first.n_atoms, first.atoms, first.select
+        self.files = tuple(file for group in groups for file in group.files)
+        self._groups = tuple(groups)
+
+    @classmethod
+    def of(cls, entries: Sequence[Any], reading: Reading) -> SeveralGroups:
+        """Open universes or groups; atoms of each are put into the order of the first one's by residue and name."""
+        groups = [AtomGroupFrames(entry.atoms, reading) for entry in entries]
+        for number, group in enumerate(groups):
+            group.files = (f"atom group {number}",)  # those of one universe are of the same file
+        return cls([groups[0], *(group.matched(groups[0].facts()) for group in groups[1:])])
+
+    @property
+    def n_frames(self) -> int | None:
+        """Number of frames, or None where a group's is unknown."""
+        counts = [group.n_frames for group in self._groups]
+        return None if None in counts else sum(filter(None, counts))
+
+    def matched(self, facts: Mapping[str, Any] | None, *, match_atoms: bool = False) -> SeveralGroups:
+        """See :meth:`PointSource.matched`."""
+        return SeveralGroups([group.matched(facts, match_atoms=match_atoms) for group in self._groups])
+
+    def __iter__(self) -> Iterator[FrameChunk]:
+        for group in self._groups:
+            yield from group
 
 
 def select_group(group: Any, reading: Reading) -> tuple[Any, Selection]:

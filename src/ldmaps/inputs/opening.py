@@ -12,7 +12,7 @@ import numpy as np
 
 from ldmaps.errors import InvalidInputError, Named
 from ldmaps.inputs.formats import format_of, known_format
-from ldmaps.inputs.objects import AtomGroupFrames, MDTrajObject
+from ldmaps.inputs.objects import AtomGroupFrames, MDTrajObject, SeveralGroups
 from ldmaps.inputs.source import PointSource, Reading
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def open_files(
     path_or_paths : path, glob pattern, several of them, or an object
         Trajectories of the same atoms (xtc, trr, dcd, h5, netcdf, pdb and whatever else mdtraj or MDAnalysis
         reads), or tables of the same columns (csv, tsv, txt, npy, npz, parquet, zarr, h5ad; "-" is CSV from stdin);
-        or an mdtraj Trajectory, MDAnalysis Universe or AtomGroup. A file's suffix says what it is.
+        or an mdtraj Trajectory, MDAnalysis Universe or AtomGroup, or a list of them. A file's suffix says what it is.
     top : path or mdtraj Topology, optional
         File that names the atoms, for trajectories that hold coordinates only: PDB, GRO,
         PSF, prmtop, or TPR and others that MDAnalysis reads.
@@ -240,8 +240,8 @@ def _are_tables(files: list[str]) -> bool:
 def as_source(X: Any, reading: Reading | None = None) -> PointSource | None:
     """Return ``X`` as a source, or None when its kind is not known.
 
-    It may be a PointSource, mdtraj Trajectory or list of them, or MDAnalysis Universe or AtomGroup; ``reading`` says
-    what to read of it, unless it is a source already.
+    It may be a PointSource, an mdtraj Trajectory, an MDAnalysis Universe or AtomGroup, or a list of these;
+    ``reading`` says what to read of it, unless it is a source already.
     """
     if isinstance(X, np.ndarray):
         return None
@@ -279,10 +279,12 @@ def _listed(entries: Sequence[Any], reading: Reading | None) -> PointSource | No
                 )
         return MDTrajObject(entries, reading or Reading())
     if is_atom_group(entries[0]):
-        raise InvalidInputError(
-            f"got a list of {len(entries)} MDAnalysis objects; load the files into one Universe, "
-            "Universe(topology, [file, file]), or open them by name, ldmaps.inputs.open_files([file, file], top=...)"
-        )
+        for entry in entries:
+            if not is_atom_group(entry):
+                raise InvalidInputError(
+                    f"a list of MDAnalysis objects also holds a {type(entry).__name__}; pass data of one kind"
+                )
+        return SeveralGroups.of(entries, reading or Reading())
     if not isinstance(entries[0], np.ndarray):
         return None
     shapes = [np.shape(entry) for entry in entries]
