@@ -54,9 +54,16 @@ def _squared_features(xp: Any, X: Any, known: Mapping[str, Any]) -> Any:
     values = []
     for name, atoms in known.items():
         if name.startswith("atoms_"):
-            members = [frames[:, atoms[:, place]] for place in range(atoms.shape[1])]
+            members = [_chosen(xp, frames, atoms[:, place]) for place in range(atoms.shape[1])]
             values.append(_VALUES[name.removeprefix("atoms_")](xp, *members))
     return _squared_columns(xp, xp.concat(values, axis=1), known)
+
+
+def _chosen(xp: Any, frames: Any, atoms: Any) -> Any:
+    """Return some atoms of frames, by their indices."""
+    if hasattr(xp, "index_select"):  # torch, whose take() is another function
+        return xp.index_select(frames, 1, atoms)
+    return xp.take(frames, atoms, axis=1)
 
 
 def _squared_rmsd(xp: Any, X: Any, known: Mapping[str, Any]) -> Any:

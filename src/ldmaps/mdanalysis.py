@@ -31,7 +31,7 @@ class LandmarkDiffusionMapAnalysis(AnalysisBase):
     ----------
     universe_or_group : Universe or AtomGroup
         Its trajectory is read. A universe may hold several files (``Universe(top, ["a.xtc", "b.xtc"])``) or be in
-        memory.
+        memory; for several universes, fit a ``model`` to a list of their atom groups.
     select : str, optional
         Which of its atoms, in the selection language of MDAnalysis. By default all, or those of ``model``.
     model : LandmarkDiffusionMap or DiffusionMap, optional
