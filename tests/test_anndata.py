@@ -107,6 +107,21 @@ def test_the_example_of_the_page_and_its_file(tmp_path, monkeypatch):
     np.testing.assert_array_equal(again.uns["ldmap"]["eigenvalues"], names["model"].eigenvalues_)
 
 
+@pytest.mark.filterwarnings("ignore")  # of anndata's own
+def test_cells_that_are_still_in_a_file(tmp_path):
+    anndata = pytest.importorskip("anndata")
+    adata = cells(expression(), anndata.AnnData)
+    adata.X = scipy.sparse.csr_matrix(adata.X)
+    adata.write_h5ad(tmp_path / "cells.h5ad")
+    backed = anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r")
+    diffmap(backed, **SETTINGS)
+    diffmap(adata, **SETTINGS)
+    np.testing.assert_array_equal(backed.obsm["X_ldmap"], adata.obsm["X_ldmap"])
+    with pytest.raises(InvalidInputError, match="'X' is a sparse matrix of shape .*scanpy.pp.pca"):
+        diffmap(backed, "X", **SETTINGS)
+    backed.file.close()
+
+
 @pytest.fixture
 def h5ad(tmp_path):
     h5py = pytest.importorskip("h5py", reason="pip install h5py")

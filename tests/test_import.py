@@ -23,8 +23,12 @@ def test_fitting_loads_no_md_or_plotting_package():
         "print(json.dumps(sorted(sys.modules)))"
     )
     loaded = json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
-    unwanted = {"mdtraj", "MDAnalysis", "dask", "matplotlib", "openmm", "ot"}
+    unwanted = {"mdtraj", "MDAnalysis", "dask", "matplotlib", "openmm", "ot", "torch", "jax", "anndata"}
     assert not [name for name in loaded if name.split(".")[0] in unwanted]
+    doors = {
+        f"ldmaps.{name}" for name in ("anndata", "array_step", "mdanalysis", "novelty_detector", "torch")
+    }
+    assert doors.isdisjoint(loaded)
 
 
 def test_a_fit_needs_no_folder_no_process_and_no_clean_path(tmp_path):

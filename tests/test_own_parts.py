@@ -36,16 +36,35 @@ def test_affinities_embed_points_that_were_not_there(tmp_path):
     np.testing.assert_allclose(load(tmp_path / "map.ldm").transform(to_landmarks), psi, atol=1e-9)
 
 
-def test_the_map_of_a_walk_has_its_eigenvectors():
+def reversible_walk():
+    """A walk between points of unlike weight, and its stationary weights."""
     points, rng = sheet(150, 1), np.random.default_rng(0)
     squared = ((points[:, None] - points) ** 2).sum(axis=2)
     masses = rng.uniform(0.5, 2.0, 150)
     flux = np.where(squared < 0.6, np.exp(-squared / 0.2), 0.0) * masses[:, None] * masses
     stationary = flux.sum(axis=1)
-    walk = flux / stationary[:, None]
-    found = run_block(*PAGE, 3)["map_of_walk"](walk, stationary, n_components=3)
+    return flux / stationary[:, None], stationary
+
+
+def test_the_map_of_a_walk_has_its_eigenvectors():
+    walk, stationary = reversible_walk()
+    found = run_block(*PAGE, 3)["map_of_walk"](walk, stationary, n_components=3, n_landmarks=150)
     residuals = walk @ found.embedding_ - found.embedding_ * found.eigenvalues_
     assert np.abs(residuals).max() < 1e-6 * np.abs(found.embedding_).max()
+
+
+def test_a_few_landmarks_of_a_walk_place_new_points():
+    walk, stationary = reversible_walk()
+    make = run_block(*PAGE, 3)["map_of_walk"]
+    exact = make(walk, stationary, n_components=2, n_landmarks=150)
+    found = make(walk, stationary, n_components=2, n_landmarks=60)
+    roots = np.sqrt(stationary * walk.diagonal())
+    rows = walk / roots
+    placed = found.transform(rows / rows.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(placed, found.embedding_, atol=1e-6 * np.abs(found.embedding_).max())
+    # Scales may differ a little, signs may not.
+    for one, other in zip(placed.T, exact.embedding_.T, strict=True):
+        assert np.corrcoef(one, other)[0, 1] > 0.98
 
 
 def test_coordinates_of_another_method_are_taught():

@@ -117,7 +117,9 @@ def _representation(adata: Any, use_rep: str) -> NDArray[Any]:
             f"adata.obsm has no {use_rep!r} (there: {known}); compute principal components with "
             'scanpy.pp.pca(adata), or choose another representation with use_rep=, "X" for adata.X'
         )
-    if issparse(values):
+    if issparse(values) or hasattr(
+        values, "to_memory"
+    ):  # which sparse matrices have that are still in a file
         raise InvalidInputError(
             f"the representation {use_rep!r} is a sparse matrix of shape {values.shape}, which is not supported; "
             'compute its principal components with scanpy.pp.pca(adata) and use use_rep="X_pca", or make it dense with '
