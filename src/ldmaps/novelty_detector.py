@@ -207,11 +207,10 @@ class NoveltyDetector(OutlierMixin, BaseEstimator):
 
     def _joining_epsilon(self, X: ArrayLike) -> float:
         """Return a bandwidth by which points reach their landmarks and these each other, however far groups are."""
-        embedder = self.map_.embedder_
-        tree = minimum_spanning_tree(embedder.metric.plain, embedder.landmarks.plain)
-        return 1.01 * max(
-            tree.connecting_epsilon, embedder.epsilon * self._share_distances(X, 0.0).max() ** 2
-        )
+        embedder: Any = self.map_.embedder_
+        joining = minimum_spanning_tree(embedder.metric.plain, embedder.landmarks.plain).connecting_epsilon
+        farthest = float(self._share_distances(X, 0.0).max())
+        return float(1.01 * max(joining, embedder.epsilon * farthest**2))
 
     @property
     def _is_calibrated(self) -> bool:
