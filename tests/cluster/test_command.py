@@ -160,7 +160,7 @@ def test_workers_of_its_own_and_an_interruption(run, tmp_path):
     embedded = str(tmp_path / "out.csv")
     arguments = ["embed", output, str(tmp_path / "many.npy"), "-o", embedded, "--workers", "2"]
     with subprocess.Popen([*command, *arguments], stderr=subprocess.PIPE, text=True) as process:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while time.monotonic() < deadline and not any(
             name.endswith(".part") for name in os.listdir(tmp_path)
         ):
@@ -168,11 +168,11 @@ def test_workers_of_its_own_and_an_interruption(run, tmp_path):
         started = children(process.pid)
         assert started
         process.send_signal(signal.SIGINT)
-        error = process.communicate(timeout=60)[1]
+        error = process.communicate(timeout=120)[1]
     assert process.returncode == 130, error
     assert error.strip().splitlines()[-1] == "ldmaps: interrupted; no partial output was left"
     assert sorted(os.listdir(tmp_path)) == ["many.npy", "map.ldm"]
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline and any(os.path.exists(f"/proc/{number}") for number in started):
         time.sleep(0.1)
     assert not any(os.path.exists(f"/proc/{number}") for number in started)
