@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import logging
+import os
 import shutil
 import sys
 import threading
@@ -25,6 +26,8 @@ TELL_AFTER = 30.0
 #: A stage that had a line already gets another one if it takes so many seconds again.
 REPEATED_AFTER = 1.0
 BAR_WIDTH = 24
+#: Width of a terminal that says nothing of it.
+FEWEST_COLUMNS = 80
 #: A stage that takes longer than expected stays at this share of its part of the whole until it ends.
 MOST_GUESSED = 0.95
 #: Before this share of the whole is done, no remaining time of it is shown.
@@ -42,7 +45,7 @@ class Screen:
     def show(self, line: str, page: str = "") -> None:
         """Put a line, or what a notebook shows for it, in the place of the last."""
         if self._stream is not None:
-            line = line[: shutil.get_terminal_size().columns - 1]  # a line that wraps cannot be drawn over
+            line = line[: _columns(self._stream) - 1]  # a line that wraps cannot be drawn over
             self._stream.write("\r" + line.ljust(self._width))
             self._stream.flush()
             self._width = len(line)
@@ -367,6 +370,13 @@ def _shown() -> Iterator[None]:
     finally:
         _log.setLevel(level)
         _log.removeHandler(handler)
+
+
+def _columns(stream: TextIO) -> int:
+    """Return the width of a terminal; standard output may lead elsewhere."""
+    with suppress(AttributeError, OSError, ValueError):
+        return os.get_terminal_size(stream.fileno()).columns or FEWEST_COLUMNS
+    return shutil.get_terminal_size().columns
 
 
 def _bar(share: float) -> str:
