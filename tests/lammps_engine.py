@@ -98,8 +98,8 @@ def running(
         process.wait(60)
 
 
-def run_input(folder: Path, name: str) -> None:
-    """Run an input file of a folder to its end, and fail with LAMMPS' own words if it does not end well."""
+def run_input(folder: Path, name: str) -> str:
+    """Run an input file of a folder to its end, return what LAMMPS printed, and fail with that if it ends badly."""
     path, environment = program()
     ended = subprocess.run(
         [path, "-in", name, "-log", "none", "-nocite"],
@@ -111,6 +111,7 @@ def run_input(folder: Path, name: str) -> None:
         timeout=300,
     )
     assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr[-1000:]
+    return ended.stdout
 
 
 def check_ended_well(process: subprocess.Popen[bytes], folder: Path, patience: float) -> None:
