@@ -224,6 +224,10 @@ def verdicts(cosine, groups, follows=()):
     )
 
 
+def half_predicted(r2):
+    return replace(verdicts([0.2] * 6, range(6)), r2=np.array(r2))
+
+
 GAP_AT_4 = np.array([0.9, 0.88, 0.86, 0.84, 0.3, 0.28])
 
 
@@ -238,6 +242,8 @@ GAP_AT_4 = np.array([0.9, 0.88, 0.86, 0.84, 0.3, 0.28])
         (verdicts([1.0] * 6, range(6), [(2, 0)]), [0, 1, 3]),  # and between others
         (verdicts([1.0] * 6, [0, 1, 2, 2, 3, 4], [(2, 0)]), [0, 1, 3]),  # a group that has something new
         (verdicts([0.2] * 6, range(6)), [0, 1]),  # two to look at
+        (half_predicted([0.0, 0.7, 0.3, 0.0, 0.0, 0.0]), [0, 2]),  # but not what the first mostly predicts
+        (half_predicted([0.0, 0.7, 0.8, 0.6, 0.0, 0.0]), [0]),
         (
             verdicts([1.0] * 6, range(6), [(mode, 0) for mode in range(1, 6)]),
             [0],

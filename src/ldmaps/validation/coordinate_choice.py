@@ -5,7 +5,7 @@
 - But if most modes are harmonics, the data have few dimensions, and every drop is one that a continuous coordinate
   has: then all modes that are no harmonics, unless a step of the walk forgets them.
 - No harmonics, and no noise at the end. Modes that resampling mixes come together.
-- Two coordinates at least, to look at, unless nothing but harmonics is left.
+- Two coordinates at least, to look at, unless nothing is left but harmonics and noise that the first one half predicts.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from ldmaps.validation.sampling import NO_STRUCTURE, Sampling
 
 #: A drop of the eigenvalues is as large as another unless it is smaller by so many standard errors.
 AS_LARGE = 1.5
-#: A second coordinate to look at has this share of the largest eigenvalue that it could have.
-SECOND = 0.5
+#: A second coordinate to look at has this share of the largest eigenvalue that it could have, and others predict less
+#: than this of it.
+SECOND, HALF_PREDICTED = 0.5, 0.5
 
 
 def coordinates_kept(spectrum: NDArray[np.float64], sampling: Sampling) -> NDArray[np.intp]:
@@ -35,7 +36,8 @@ def coordinates_kept(spectrum: NDArray[np.float64], sampling: Sampling) -> NDArr
         return np.arange(spectral_gap(spectrum))
     if is_kept.sum() < 2:
         is_seen = sampling.eigenvalues >= SECOND * sampling.eigenvalues[:2].min()
-        second = np.flatnonzero(is_new & ~is_kept & is_seen)[:1]
+        is_other = is_new & (sampling.r2 < HALF_PREDICTED)
+        second = np.flatnonzero(is_other & ~is_kept & is_seen)[:1]
         is_kept[second] = True
     return np.flatnonzero(is_kept)
 
