@@ -169,7 +169,7 @@ def peak_rate() -> float:
 
     a = np.ones((512, 512), np.float32)
     with single_threaded_blas():
-        return 2 * 512**3 / min(quickest(lambda: a @ a) for _ in range(10)) / 1e9
+        return 2 * 512**3 / min(quickest(lambda: a @ a) for _ in range(40)) / 1e9
 
 
 def extra_memory() -> float:
@@ -348,9 +348,13 @@ def _notes(
 ) -> list[str]:
     """Return what is said below the table."""
     calls = [[float(each) for each in line["calls"].split()] for line in own.values() if line.get("calls")]
-    worst = [
-        max(each for each in column if each == each)
+    columns = [
+        [each for each in column if each == each]
         for column in zip(*(c for c in calls if len(c) == 3), strict=True)
+    ]
+    around = [
+        f"{statistics.median(column):.1f} µs ({max(column):.1f} at most) for {n:,}"
+        for n, column in zip(BATCHES, columns, strict=True)
     ]
     slopes = [
         f"{case.removesuffix(', M = 4')} {float(line['slopes']):.3g}"
@@ -360,18 +364,20 @@ def _notes(
     ]
     return [
         "- The first columns are for " + best + (", and those in brackets how many times as fast as before." if is_ratio else "."),
-        "- *Least* is what neither memory nor arithmetic allows to beat: the longer of reading a point and writing what is returned of it "
-        f"({4 * COMPONENTS + 12} bytes) at the rate of a copy, and its additions and multiplications at {peak:.0f} per nanosecond, which a product "
-        f"of matrices of 512 rows does here. Operations are 18 per atom and landmark (3 per feature), {OF_ATOM} per atom for centring, {OF_ROOT} per "
-        f"landmark for the root of a superposition, {OF_WEIGHT} for a weight. So a frame of 10 atoms and four landmarks cannot be embedded in less than "
-        f"{operations(cases()['10 atoms, M = 4']) / peak:.0f} ns, which are {operations(cases()['10 atoms, M = 4']) / peak / float(own['10 atoms, M = 4']['copy']):.0f} "
-        "copies; of three features less is read than is written."
+        "- *Least*, the roofline, is the longer of two times: that of reading a point and writing what is returned of it "
+        f"({4 * COMPONENTS + 12} bytes) at the rate of a copy, and that of its additions and multiplications at {peak:.0f} per nanosecond, the rate of "
+        "a product of matrices of 512 rows on the same thread (sums that never leave the registers exceed it). "
+        f"Operations are 18 per atom and landmark (3 per feature), {OF_ATOM} per atom for centring, {OF_ROOT} per landmark for the root of a "
+        f"superposition, {OF_WEIGHT} for a weight. At that rate the arithmetic for a frame of 10 atoms and four landmarks takes "
+        f"{operations(cases()['10 atoms, M = 4']) / peak:.0f} ns, "
+        f"{operations(cases()['10 atoms, M = 4']) / peak / float(own['10 atoms, M = 4']['copy']):.0f} copies of it; of three features more is written "
+        "than read."
         if "10 atoms, M = 4" in own
         else "",
-        f"- Around the kernel, a call takes at most {worst[0]:.1f} µs for 100 points, {worst[1]:.1f} µs for 1,000 and {worst[2]:.1f} µs for 10,000: the "
-        "difference of two measured times, the worst of all cases of four landmarks that are not prepared."
-        if worst
-        else "",
+        f"- Around the kernel, a call takes {around[0]} points, {around[1]} and {around[2]}: the difference of two measured times, the median of the "
+        "cases of four landmarks that are not prepared. Of many points most of it is memory for what is returned.",
+        "- Narrower registers gain less with many atoms or features: what is left is arithmetic, and products of matrices, which measured rows of 64 "
+        "features before, use AVX-512 here whichever set is ours.",
         "- With derivatives (`transform_with_gradient`), four landmarks, ns per point: " + "; ".join(slopes) + ".",
         "- Points are embedded side by side up to 64 landmarks, row by row above, where blocks of landmarks that are too far to matter can be skipped. "
         "Rows of more than 32 features are left to products of matrices where these are quicker (`--borders`): from 4 MB of landmarks on with AVX-512, "
