@@ -375,7 +375,7 @@ def _notes(
         if "10 atoms, M = 4" in own
         else "",
         f"- Around the kernel, a call takes {around[0]} points, {around[1]} and {around[2]}: the difference of two measured times, the median of the "
-        "cases of four landmarks that are not prepared. Of many points most of it is memory for what is returned.",
+        "cases of four landmarks that are not prepared.",
         "- Narrower registers gain less with many atoms or features: what is left is arithmetic, and products of matrices, which measured rows of 64 "
         "features before, use AVX-512 here whichever set is ours.",
         "- With derivatives (`transform_with_gradient`), four landmarks, ns per point: " + "; ".join(slopes) + ".",
