@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import logging
 import re
 import sys
+import warnings
 
 import pytest
 
 from ldmaps import DiffusionMap, LandmarkDiffusionMap, Limits
+from ldmaps.cli import session
 from ldmaps.datasets import swiss_roll
 from ldmaps.fit import fit_map
 from ldmaps.progress import Progress, reporting, stage, tick, whole
@@ -214,6 +217,21 @@ def test_a_whole_fit_is_one_bar_that_never_goes_back(monkeypatch):
     assert screen.getvalue().endswith("\r")
     lines = {line.strip() for line in screen.getvalue().split("\r") if line.strip()}
     assert all(line.startswith("fit  ") for line in lines)
+
+
+def test_a_warning_stands_on_a_line_of_its_own(capsys):
+    def warn(_):
+        warnings.simplefilter("always")
+        warnings.warn("too few", stacklevel=1)
+
+    screen = Terminal()
+    with reporting(Progress(stream=screen)), whole("fit", {"search": 1.0}), stage("search", 2):
+        tick(1)
+        session.guarded(warn, argparse.Namespace())
+        drawn = screen.getvalue()
+    assert drawn.rpartition("\r")[2] == ""
+    assert drawn.split("\r")[-2].strip() == ""
+    assert capsys.readouterr().err == "ldmaps: warning: too few\n"
 
 
 def test_a_log_says_how_far_the_whole_is(caplog, monkeypatch):

@@ -308,6 +308,11 @@ class Progress:
             if self._screen is not None:
                 self._screen.end()
 
+    def clear(self) -> None:
+        """Take the bar away from a terminal; the next step draws it again."""
+        if self._screen is not None:
+            self._screen.end()
+
     def _tell(self, stage: Stage) -> None:
         """Log how far a long stage is, so that nobody who reads a file thinks that nothing happens."""
         if time.monotonic() - self._reported < TELL_AFTER:
@@ -349,6 +354,12 @@ def stage(name: str, total: int | None = None, unit: str = "points") -> Abstract
 def whole(name: str, expected: Mapping[str, float]) -> AbstractContextManager[None]:
     """Show the stages of what is being reported as one bar; nothing when nothing is."""
     return _reporter[-1].whole(name, expected) if _reporter else nullcontext()
+
+
+def clear() -> None:
+    """Take the bar away, if one is drawn, so that something else can be printed; the next step draws it again."""
+    for reporter in _reporter:
+        reporter.clear()
 
 
 def is_shown() -> bool:

@@ -293,6 +293,8 @@ def _warnings_in_a_line(quiet: bool, parser: argparse.ArgumentParser | None) -> 
         text = in_flags(message, parser).removeprefix("Warning: ")
         if not quiet and text not in shown:  # other packages warn again with every file they open
             shown.add(text)
+            if (progress := sys.modules.get("ldmaps.progress")) is not None:
+                progress.clear()
             complain(f"warning: {text}")
 
     with warnings.catch_warnings():
