@@ -182,6 +182,7 @@ BENCHMARKS = (
         "Are time scales, committors and rates right?",
         {"benchmarks/kinetics.md": "kinetics"},
         ("benchmarks/kinetics.py",),
+        "--again",
     ),
     Benchmark(
         "states",

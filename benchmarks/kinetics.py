@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from known_diffusions import Diffusion, double_well, mueller_brown, ornstein_uhlenbeck
 
 from ldmaps import LandmarkDiffusionMap
-from ldmaps.errors import AccuracyWarning
+from ldmaps.errors import LdmapsWarning
 
 GALERKIN, SLOW_MODES, COMMITTOR = (
     import_module(f"ldmaps.kinetics.{name}") for name in ("galerkin", "slow_modes", "committor")
@@ -321,7 +321,7 @@ def truths():
 def estimates(seed):
     """Return estimate and interval of each quantity of some runs."""
     well = double_well((1.0, 1.0))
-    every = well.simulate(PER_PIECE + 1, ROWS, SPACING, 0.0125, seed=seed).points.reshape(-1, ROWS, 2)
+    every = well.simulate(PER_PIECE + 1, ROWS, SPACING, 0.003125, seed=seed).points.reshape(-1, ROWS, 2)
     model = LandmarkDiffusionMap(n_components=2, epsilon=0.05, n_landmarks=80).fit(every[-1])
     found = []
     for points in every[:-1]:
@@ -557,7 +557,7 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="forget the numbers of these parts first")
     parser.add_argument("--blocks", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    warnings.simplefilter("ignore", AccuracyWarning)
+    warnings.simplefilter("ignore", LdmapsWarning)
     if arguments.blocks is not None:
         learn_from_blocks(arguments.blocks)
         return

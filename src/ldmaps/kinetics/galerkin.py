@@ -100,8 +100,8 @@ def follow(
         functions = evaluate(modes, stretch.points, model.n_threads)
         where: tuple[Any, ...] = ()
         if any(one.is_region for one in every):
-            placed = model.embedder_.project(stretch.points, model.n_threads)
-            where = placed.coordinates, placed.coverage
+            projected = model.embedder_.project(stretch.points, model.n_threads)
+            where = projected.coordinates, projected.coverage
         masks = {one.name: one.holds(stretch.rows, *where) for one in every}
         if len(every) == 2:
             check_apart(masks[every[0].name], masks[every[1].name])
