@@ -37,7 +37,7 @@ read_data check.data
 pair_style zero 10.0
 pair_coeff * *
 mass * 12.0
-timestep 1.0
+timestep 0.001
 fix tether all spring/self 20.0
 fix move all nve
 fix bath all langevin 300 300 100 7
