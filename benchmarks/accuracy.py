@@ -572,7 +572,8 @@ def page(*, measured: bool = True) -> None:
         "",
         "## Data not used while the method was developed",
         "",
-        "The method's constants were settled on reduced versions of the three sets above, test points included.",
+        "The constants of the method were chosen on reduced versions of the three sets above, including their test points; the sets below "
+        "were not used.",
         "One fold (5,000 training, 1,250 test points), smallest connected ε, Z test in percent, nystrom → distilled. *No map*: so few",
         "landmarks are not connected. [All numbers](accuracy/unseen.csv).",
         "",

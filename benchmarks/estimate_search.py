@@ -184,9 +184,9 @@ def page() -> None:
     ]
     lines += [
         "",
-        "Estimates from a sample: Swiss roll of "
+        "Estimates from a sample, for a Swiss roll of "
         + " or ".join(sorted({f"{int(row['n']):,}" for row in rows if row["part"] == "sample"}))
-        + " points, of which a fit keeps 20,000:",
+        + " points (a fit keeps 20,000 of them):",
         "",
         "| extension | M | true Z, % | estimated Z, % | its sampling error, % | warned |",
         "|---|---|---|---|---|---|",

@@ -54,9 +54,7 @@ def match_atoms(wanted: Sequence[str], system: Sequence[str]) -> AtomMatch | str
         )
     shifted = _renumbered(_residues(ours), _residues(theirs))
     if not shifted:
-        return (
-            f"there is no {missing}, and no residues of the same names with the map's atoms in another place"
-        )
+        return f"there is no {missing}, and no other residues of the same names contain the map's atoms"
     (start, found), *others = shifted
     first_label = ours[0].rpartition("-")[0]
     if others:
