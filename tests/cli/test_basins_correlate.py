@@ -36,20 +36,29 @@ def inputs(folder):
     return [str(folder / "a.trr"), str(folder / "b.trr"), "-t", str(folder / "top.pdb")]
 
 
+def shares_of(chi, enter):
+    """Return how much of a frame belongs to each basin: all of it in a core, else its memberships within 0 and 1."""
+    if max(chi) >= enter:
+        return [float(one >= enter) for one in chi]
+    within = [min(max(one, 0.0), 1.0) for one in chi]
+    return [one / sum(within) for one in within]
+
+
 def test_basins_are_those_of_the_library(folder, capsys):
     path = str(folder / "map.ldm")
     assert main(["basins", path, "--n-basins", "2", "--json", "-o", str(folder / "basins.json"), "-f"]) == 0
     said = json.loads(capsys.readouterr().out)
     model = ldmaps.load(path)
     basins = find_basins(model, 2)
-    labels = [
-        next((place for place in range(2) if chi[place] >= 0.7), -1)
-        for chi in basins.memberships(model.embedding_)
-    ]
+    memberships = basins.memberships(model.embedding_)
+    labels = [next((place for place in range(2) if chi[place] >= 0.7), -1) for chi in memberships]
     record = model.training_
     moves = count_transitions(labels, basins.names, times=record.times, files=record.files)
     for place, row in enumerate(said["basins"]):
-        assert row["population"] == pytest.approx(basins.populations[place])
+        assert row["population"] == pytest.approx(basins.populations[place], abs=0.01)
+        assert row["population"] == pytest.approx(
+            np.mean([shares_of(chi, 0.7)[place] for chi in memberships])
+        )
         assert row["core"] == pytest.approx(np.mean(np.array(labels) == place))
         assert row["dwell"] == pytest.approx(moves.dwell[place])
         assert list(row["transitions"].values()) == moves.counts[place].tolist()
@@ -65,6 +74,21 @@ def test_basins_are_those_of_the_library(folder, capsys):
     assert "± " in text
     assert main(["basins", path, "--n-basins", "9"]) == 1
     assert "from 2 to 3" in capsys.readouterr().err
+
+
+def test_populations_are_those_of_other_frames_and_no_core_exceeds_them(folder, tmp_path, capsys):
+    path, table = str(folder / "map.ldm"), tmp_path / "psi.csv"
+    model = ldmaps.load(path)
+    memberships = find_basins(model, 2).memberships(model.embedding_)
+    rows = model.embedding_[memberships[:, 1] > 0.5]  # nearly all of the second basin
+    heading = ",".join(["file", "frame", "time", *model.coordinate_names_])
+    lines = [f"a.xtc,{place},{place}," + ",".join(map(str, row)) for place, row in enumerate(rows.tolist())]
+    table.write_text("\n".join([heading, *lines]) + "\n")
+    assert main(["basins", path, "--n-basins", "2", "--data", str(table), "--json"]) == 0
+    first, second = json.loads(capsys.readouterr().out)["basins"]
+    assert first["population"] < 0.1 < 0.9 < second["population"]
+    assert first["core"] <= first["population"]
+    assert 0.5 < second["core"] <= second["population"]
 
 
 def test_correlations_are_those_of_scipy_with_mdtraj(folder, capsys):

@@ -20,6 +20,7 @@ class BasinTable:
     """A table of basins: the share of points in each core, the landmark that stands for each, remarks for readers."""
 
     basins: Basins
+    populations: NDArray[np.float64]  # of these points: those in a core count whole, others by membership
     core: NDArray[np.float64]
     landmarks: tuple[int, ...]
     transitions: Transitions
@@ -30,7 +31,7 @@ class BasinTable:
         """Return all numbers as JSON values."""
         moves = self.transitions
         columns = {
-            "population": self.basins.populations,
+            "population": self.populations,
             "population_error": self.population_errors,
             "core": self.core,
             "landmark": self.landmarks,
@@ -72,21 +73,34 @@ def basin_table(model: Any, points: PointsOfMap, basins: Basins) -> BasinTable:
     record = getattr(model, "training_", None)
     if record is not None and record.weights is not None and (record.weights > 0).all():
         notes.append("The points have weights: times between transitions are those of the biased run.")
-    core = np.array([np.mean(labels == place) for place in range(len(basins.names))])
+    weights = np.ones(len(labels)) if points.weights is None else points.weights.astype(np.float64)
+    in_core = labels[:, None] == np.arange(len(basins.names))
+    shares = _shares(basins.memberships(points.coordinates), in_core)
+    core, populations = (np.average(part, axis=0, weights=weights) for part in (in_core, shares))
     middles = representatives(model, basins.regions)
-    errors = _population_errors(model, points, basins)
-    return BasinTable(basins, core, tuple(middles.values()), moves, tuple(notes), errors)
+    errors = _population_errors(model, shares, weights)
+    return BasinTable(basins, populations, core, tuple(middles.values()), moves, tuple(notes), errors)
 
 
-def _population_errors(model: Any, points: PointsOfMap, basins: Basins) -> NDArray[np.float64] | None:
+def _shares(memberships: NDArray[Any], in_core: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return how much of each point belongs to each basin: all of one in a core, so no core exceeds its population."""
+    shares = np.clip(memberships.astype(np.float64), 0.0, 1.0)
+    shares /= shares.sum(axis=1, keepdims=True)
+    is_core = in_core.any(axis=1)
+    shares[is_core] = in_core[is_core]
+    return shares
+
+
+def _population_errors(
+    model: Any, shares: NDArray[np.float64], weights: NDArray[np.float64]
+) -> NDArray[np.float64] | None:
     """Return standard errors of populations over blocks as long as those that the fit was resampled by."""
-    sampling, n = getattr(model, "sampling_", None), len(points.coordinates)
+    sampling, n = getattr(model, "sampling_", None), len(shares)
     if sampling is None or sampling.kind != "time" or n < 2 * sampling.n_blocks:
         return None
     labels = (np.arange(n) * sampling.n_blocks // n).astype(np.int32)
     blocks = Blocks("time", labels, sampling.n_blocks, 0.5 + n / sampling.n_blocks / BLOCK_LENGTH)
-    weights = np.ones(n) if points.weights is None else points.weights.astype(np.float64)
-    return block_error(basins.memberships(points.coordinates).astype(np.float64), weights, blocks)
+    return block_error(shares, weights, blocks)
 
 
 def basin_rows(table: BasinTable) -> list[list[str]]:
@@ -101,7 +115,7 @@ def basin_rows(table: BasinTable) -> list[list[str]]:
         rows.append(
             [
                 name,
-                f"{100 * table.basins.populations[place]:.1f}{plus_minus} %",
+                f"{100 * table.populations[place]:.1f}{plus_minus} %",
                 f"{100 * table.core[place]:.1f} %",
                 str(table.landmarks[place]),
                 "never left" if np.isnan(dwell) else f"{dwell:.3g} ± {error:.2g}",

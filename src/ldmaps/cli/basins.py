@@ -9,9 +9,10 @@ from ldmaps.cli.session import opened_map, printable, say, write_json
 
 SHOWN = ""
 EPILOG = """\
-population: share of the points, by membership. core: share of those whose
-membership is at least --enter. A transition is counted when the core of
-another basin is entered; dwell is the mean time until then, with its error.
+population: share of the points; those in a core count whole, others by
+membership. core: share of those whose membership is at least --enter. A
+transition is counted when the core of another basin is entered; dwell is the
+mean time until then, with its error.
 
 examples:
   ldmaps basins map.ldm

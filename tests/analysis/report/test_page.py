@@ -523,7 +523,7 @@ def test_profiles_basins_and_correlations_are_on_the_page(molecule, molecule_map
     basins = find_basins(molecule_map)
     np.testing.assert_allclose(shown.basins.basins.populations, basins.populations)
     assert shown.basins.transitions.unit == "ps"
-    assert f"<td>{100 * basins.populations[0]:.1f} %</td>" in text
+    assert f"<td>{100 * shown.basins.populations[0]:.1f} %</td>" in text
     # Rows of a table are in no order of time.
     roll = LandmarkDiffusionMap(2, 9.0, n_landmarks=40).fit(swiss_roll(200, random_state=0).points)
     assert gather(roll).basins is None

@@ -230,7 +230,8 @@ def _sampling_card(model: Any, sampling: Any) -> str:
 
 def _basin_card(basins: BasinTable) -> str:
     caption = (
-        "Population by membership; core: where it is at least 0.7. A transition is counted when another core is "
+        "Population: points in a core count whole, others by membership; core: membership of at least 0.7. A "
+        "transition is counted when another core is "
         f"entered, and dwell is the mean time until then. Crispness {basins.basins.crispness:.2f} (1 is perfect). "
     ) + " ".join(basins.notes)
     return _card("Basins", _table(basin_rows(basins), turns=True), caption.strip(), wide=True)
