@@ -121,13 +121,13 @@ def write_reference() -> None:
             page.write_text(text, encoding="utf-8")
 
 
-#: Methods that scikit-learn's metadata routing adds; its own documentation tells of them.
-ROUTING = ("get_metadata_routing", "set_fit_request", "set_output")
+#: Methods that scikit-learn's metadata routing adds; its own documentation describes them.
+ROUTING = re.compile(r"get_metadata_routing|set_\w+_request|set_output")
 
 
 def skip_routing(app: object, what: str, name: str, obj: object, skip: bool, options: object) -> bool | None:
     """Leave those methods out."""
-    return True if name in ROUTING else None
+    return True if ROUTING.fullmatch(name) else None
 
 
 def widen_gallery(app: object, docname: str, source: list[str]) -> None:
