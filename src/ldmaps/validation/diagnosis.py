@@ -50,7 +50,7 @@ class Diagnosis:
     def warning(self, epsilon: float, place: Callable[[int], str]) -> OutlierWarning | None:
         """Return what to tell the user, or None if all is well."""
         parts = [
-            f"psi{number + 2} is supported by only {self.participation[number]:.1f} of {self.n_points} points, "
+            f"psi{number + 2} is supported by only {self.participation[number]:.1f} of {self.n_points:,} points, "
             f"mostly {named_points(points, place)}"
             for number, points in self.carriers.items()
         ]
