@@ -145,3 +145,9 @@ def test_a_release_needs_every_page_and_none_that_is_two_releases_old(changelog,
     }
     others = [benchmark.name for benchmark in evidence.BENCHMARKS if benchmark.name != "speed"]
     assert evidence.stale(store, changelog) == (others if expected == ["all but speed"] else expected)
+
+
+def test_the_page_on_accuracy_has_the_words_that_a_run_would_write():
+    """The benchmark writes the whole page; a sentence mended on the page alone would be lost."""
+    prose = (evidence.ROOT / "benchmarks" / "prose" / "accuracy.md").read_text(encoding="utf-8")
+    assert prose in (evidence.DOCS / "accuracy.md").read_text(encoding="utf-8")
