@@ -14,9 +14,9 @@ PER_PAIR, PER_NUMBER, PER_SLOW_PAIR = 2e-9, 2e-10, 5e-6
 #: Points that a rule for ε looks at, and seconds per entry of a stored kernel that its eigenvectors take.
 OF_BANDWIDTH, PER_ENTRY = 1000, 1e-8
 #: Passes over all pairs that a map of typical data takes where its kernel is not stored, and what more a pair takes.
-USUAL_PASSES, PER_STREAMED_PAIR = 5, 2e-8
+USUAL_PASSES, PER_STREAMED_PAIR = 3, 1e-9
 #: Seconds to solve and resample a landmark map, and per point to distil or search for landmarks.
-EIGENPROBLEM, RESAMPLING, PER_TAUGHT = 0.5, 0.4, 4e-4
+EIGENPROBLEM, RESAMPLING, PER_TAUGHT = 0.5, 0.4, 8e-4
 
 
 def expected_seconds(recipe: Recipe, data: Data) -> dict[str, float]:
