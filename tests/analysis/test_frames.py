@@ -230,7 +230,7 @@ def test_regions_files(folder, model, capsys):
     )
     inputs = ["a.trr", "-t", "top.pdb", "-o", "upper.xtc", "--region", "upper"]
     assert run(folder, *inputs) == 1
-    assert "name it with --regions FILE" in capsys.readouterr().err
+    assert "name that with --regions FILE" in capsys.readouterr().err
     assert run(folder, *inputs, "--regions", "regions.toml") == 0
     written = mdtraj.load(str(folder / "upper.xtc"), top=str(folder / "top.pdb"))
     assert len(written) == np.sum(model.embedding_[:100, 0] >= border)  # the margin is for leaving

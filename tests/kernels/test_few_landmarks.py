@@ -77,14 +77,15 @@ def test_frames_are_exchanged_with_a_few_landmarks_to_the_bit(n_landmarks, dtype
 
 def test_both_loops_agree_where_one_takes_over():
     rng = np.random.default_rng(6)
-    frames = rng.normal(size=(6, 3)) + 0.3 * rng.normal(size=(40, 6, 3))
+    n_frames = loaded.FEW + 1
+    frames = rng.normal(size=(6, 3)) + 0.3 * rng.normal(size=(n_frames, 6, 3))
     metric = RMSD()
     points = metric.prepare(frames)
     for count in (loaded.FEW, loaded.FEW + 1):
         landmarks = points.take(np.arange(count))
         weights, coefficients = np.ones(count), rng.normal(size=(2, count))
-        squared = np.empty((40, count))
-        metric.squared_block(points, slice(0, 40), landmarks, slice(0, count), squared)
+        squared = np.empty((n_frames, count))
+        metric.squared_block(points, slice(0, n_frames), landmarks, slice(0, count), squared)
         shares = np.exp(-squared / 0.4)
         expected = (shares / shares.sum(axis=1, keepdims=True)) @ coefficients.T
         found = extend(metric, points, landmarks, 0.2, weights, coefficients).coordinates

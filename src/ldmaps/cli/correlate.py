@@ -14,8 +14,8 @@ EPILOG = """\
 For trajectories: rg (radius of gyration, by masses if the topology has them),
 end_to_end (first to last CA, or else first to last atom of the map's selection)
 and rmsd (to --reference, or else to the first frame), in nm. Correlations are
-Spearman's, from -1 to 1; for angles (columns from -180 to 180 or -pi to pi) they
-are circular rank correlations, from 0 to 1.
+Spearman's, from -1 to 1; for angles (columns from -180 to 180 or -pi to pi),
+circular rank correlations from 0 to 1.
 
 examples:
   ldmaps correlate map.ldm run.xtc -t top.pdb

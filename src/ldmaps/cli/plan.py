@@ -20,8 +20,8 @@ SAMPLE_POINTS, SAMPLE_BYTES, PER_LANDMARK = 100_000, 1 << 28, 16
 SHOWN = "top select columns stride metric epsilon n_components tolerance n_landmarks json"
 EPILOG = """\
 Predict the time and peak memory of each stage of a fit, and the time per new
-point, from fits of some of the points. This takes about ten seconds and is right
-to a factor of two. Inputs and options are those of fit.
+point, from fits of some of the points. This takes about ten seconds and is
+right to a factor of two. Inputs and options are those of fit.
 
 examples:
   ldmaps plan traj.xtc -t top.pdb --select "not element H" --tolerance 1
