@@ -263,7 +263,8 @@ def tests_by_probe(record: Path, files: Sequence[str], tests: Path) -> list[tupl
         whole = {test for test in found if "::" not in test}
         every = [test for test in seconds if test in found or test.partition("::")[0] in whole]
         own, left, named = f"test_{Path(file).stem}.py", BUDGET, []
-        for test in sorted(set(every) - failed, key=lambda one: (own not in one, seconds[one])):
+        passed = [test for test in every if test not in failed]  # in the order that they ran in
+        for test in sorted(passed, key=lambda one: (own not in one, seconds[one])):
             left -= seconds[test]
             if left > 0:
                 named.append(test.removeprefix("tests/"))
