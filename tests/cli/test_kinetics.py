@@ -89,7 +89,10 @@ def test_time_scales_are_drawn_and_told(folder, capsys):
         "Chapman-Kolmogorov check",
     ):
         assert words in told
-    assert "implied time scale (s)" in (folder / "times.svg").read_text()
+    assert "autocorrelation after 5 lags, found (predicted): slow1 0." in told
+    picture = (folder / "times.svg").read_text()
+    assert "implied time scale (s)" in picture
+    assert "autocorrelation, and predicted from 0.1 s" in picture
 
 
 @pytest.fixture(scope="module")

@@ -116,6 +116,23 @@ def test_time_scales_of_a_gaussian_process(slow):
     assert any("Chapman-Kolmogorov check passed" in line for line in slow.record_.lines)
 
 
+def test_the_chapman_kolmogorov_check_is_drawn(slow):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    facts = slow.record_.facts
+    ax = slow.plot.chapman_kolmogorov()
+    np.testing.assert_allclose(
+        ax.containers[0].lines[0].get_ydata(), np.array(facts["autocorrelations"])[:, 0]
+    )
+    for bar, error in zip(
+        ax.containers[0].lines[2][0].get_segments(), facts["prediction_errors"], strict=True
+    ):
+        assert np.ptp(bar[:, 1]) == pytest.approx(4 * error[0], abs=1e-9)
+    curve = next(line for line in ax.lines if len(line.get_xdata()) > 10)
+    at_lags = np.exp(np.interp(facts["lags"], curve.get_xdata(), np.log(curve.get_ydata())))
+    np.testing.assert_allclose(at_lags, np.array(facts["predicted"])[:, 0], rtol=1e-6)
+    pyplot.close(ax.figure)
+
+
 def test_the_slowest_mode_is_the_slow_coordinate(slow, process):
     modes = slow.transform(process)
     assert abs(np.corrcoef(modes[:, 0], process[:, 0])[0, 1]) > 0.99

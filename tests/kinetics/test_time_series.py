@@ -70,6 +70,23 @@ def test_results_do_not_depend_on_chunks(model, frames, written, chunk):
     np.testing.assert_allclose(found.timescale_intervals_, whole.timescale_intervals_, rtol=1e-4)
 
 
+def test_files_for_workers_are_read_here(model, frames, written, tmp_path):
+    pytest.importorskip("dask", reason="files for workers need dask")
+    from ldmaps.cluster import open_blocks
+
+    whole = model.slow_modes(
+        written((frames[:1400], np.arange(1400.0)), (frames[1400:], np.arange(1600.0))), lag=3, n_modes=1
+    )
+    pieces = open_blocks(
+        [str(tmp_path / f"run{number}.xtc") for number in range(2)], str(tmp_path / "top.pdb"), piece=100 * 96
+    )
+    found = model.slow_modes(pieces, lag=3, n_modes=1)
+    assert found.record_.facts["unit"] == "ps"
+    np.testing.assert_array_equal(found.timescales_, whole.timescales_)
+    sets = {"source": frames[:, 3, 2] < -0.05, "target": frames[:, 3, 2] > 0.15}
+    assert 0.05 < np.ptp(model.committor(pieces, lag=1, **sets).landmark_embedding_) <= 1.0
+
+
 def test_a_lag_between_frames_is_refused_with_the_nearest_ones(model, frames, written):
     series = TimeSeries(model, written((frames[:50], 10.0 * np.arange(50))))
     assert series.in_rows(30) == 3

@@ -14,6 +14,7 @@ from ldmaps.analysis.own_points import PointsOfMap, as_numbers_or_texts
 from ldmaps.diffusion.spectrum import places_in_spectrum
 from ldmaps.embedded_rows import place_of
 from ldmaps.errors import InvalidInputError, Named
+from ldmaps.fit.function_record import FunctionRecord
 
 #: From Okabe and Ito's palette.
 _BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "#999999"
@@ -136,15 +137,7 @@ class MapPlots:
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
         """
-        record = getattr(getattr(self._model, "map_", None), "record", None)
-        if record is None or record.kind != "slow modes":
-            raise InvalidInputError(
-                "implied time scales are known for slow modes; learn them with model.slow_modes or ldmaps kinetics"
-            )
-        facts = {
-            name: np.array(record.facts[name], dtype=np.float64)
-            for name in ("lags", "implied", "implied_low", "implied_high")
-        }
+        record, facts = self._slow("implied time scales", "implied", "implied_low", "implied_high")
         ax, lags = self._axes(ax), facts["lags"]
         for place, name in enumerate(record.names):
             times, low, high = (facts[key][:, place] for key in ("implied", "implied_low", "implied_high"))
@@ -160,6 +153,30 @@ class MapPlots:
         ax.legend()
         unit = record.facts["unit"]
         return _labelled(ax, f"lag ({unit})", f"implied time scale ({unit}), 95 % intervals", linear="x")
+
+    def chapman_kolmogorov(self, *, ax: Any = None) -> Any:
+        """Draw the autocorrelations of slow modes against the lag, and as lines what the shortest lag predicts.
+
+        Points off their line by more than their bars (two standard errors of the difference) are of modes that decay
+        differently: take a longer lag.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        """
+        record, facts = self._slow("autocorrelations", "autocorrelations", "prediction_errors")
+        ax, lags = self._axes(ax), facts["lags"]
+        across = np.linspace(0.0, 1.1 * float(lags[-1]), 100)
+        for place, name in enumerate(record.names):
+            found, errors = facts["autocorrelations"][:, place], facts["prediction_errors"][:, place]
+            drawn = ax.errorbar(lags, found, 2.0 * errors, fmt="o", markersize=4, capsize=3, label=name)
+            predicted = np.maximum(found[0], 0.0) ** (across / lags[0])
+            ax.plot(across, predicted, "-", color=drawn[0].get_color(), linewidth=0.8)
+        ax.set_xlim(0.0, 1.1 * float(lags[-1]))
+        ax.legend()
+        unit = record.facts["unit"]
+        return _labelled(ax, f"lag ({unit})", f"autocorrelation, and predicted from {lags[0]:g} {unit}")
 
     def free_energy(
         self,
@@ -253,6 +270,16 @@ class MapPlots:
         """Return what a coordinate is called on an axis: ψ with its number, or a function's own name."""
         name = self._model.coordinate_names_[column]
         return rf"$\psi_{{{name[3:]}}}$" if name == f"psi{column + 2}" else str(name)
+
+    def _slow(self, what: str, *names: str) -> tuple[FunctionRecord, dict[str, NDArray[np.float64]]]:
+        """Return the record of slow modes, and lags and other facts as arrays; raise where the map is none."""
+        record = getattr(getattr(self._model, "map_", None), "record", None)
+        if record is None or record.kind != "slow modes":
+            raise InvalidInputError(
+                f"{what} are known for slow modes; learn them with model.slow_modes or ldmaps kinetics"
+            )
+        # None stands for NaN in files.
+        return record, {name: np.array(record.facts[name], dtype=np.float64) for name in ("lags", *names)}
 
     def _axes(self, ax: Any) -> Any:
         return import_pyplot().subplots(layout="constrained")[1] if ax is None else ax

@@ -25,7 +25,8 @@ examples:
   ldmaps kinetics map.ldm run*.xtc -t top.pdb --lag 10ps -o slow.ldm
                           slow modes and their time scales; each file is a run
   ldmaps kinetics map.ldm rows.csv --lag 2s -o slow.ldm --plot times.png
-                          with a picture of the time scales over lags
+                          with a picture of the time scales and of the
+                          Chapman-Kolmogorov check over lags
   ldmaps kinetics map.ldm run.xtc -t top.pdb --learn committor --source 1 \\
       --target 2 --lag 1ps -o q.ldm
                           committor from basin 1 to basin 2, and the rate
@@ -66,7 +67,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         --regions FILE     regions file that --source and --target name regions of
         --n-basins N       how many basins to look for
         {options.ENTER}
-        --plot FILE        draw the time scales over lags: .png, .svg or .pdf
+        --plot FILE        draw time scales and the Chapman-Kolmogorov check over lags: .png, .svg or .pdf
         --weights FILE[:COLUMN]  statistical weight of each frame
         --kt KT            the weights are a bias energy V, and the weight is exp(V/KT); 2.494 is 300 K in kJ/mol
     """
@@ -315,11 +316,13 @@ def _draw(arguments: argparse.Namespace, learned: FunctionMap) -> None:
     from ldmaps.analysis.plot import import_pyplot
     from ldmaps.files import written_whole
 
-    import_pyplot()
+    pyplot = import_pyplot()
     import matplotlib
 
     with matplotlib.rc_context({"svg.fonttype": "none", "pdf.fonttype": 42}):
         matplotlib.use("Agg")
-        axes = learned.plot.timescales()
+        figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
+        learned.plot.timescales(ax=left)
+        learned.plot.chapman_kolmogorov(ax=right)
         with written_whole(arguments.plot) as stream:
-            axes.figure.savefig(stream, format=arguments.plot.rpartition(".")[2].lower(), dpi=200)
+            figure.savefig(stream, format=arguments.plot.rpartition(".")[2].lower(), dpi=200)

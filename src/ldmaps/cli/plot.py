@@ -30,7 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     table = """
         model MODEL        file that ldmaps fit or model.save wrote
         -o --output FILE!  picture: .png, .svg or .pdf
-        --kind embedding|free_energy|profile|spectrum|timescales=embedding  what to draw
+        --kind embedding|free_energy|profile|spectrum|timescales|chapman_kolmogorov=embedding  what to draw
         -x NAME            coordinate across, such as psi2 or slow1 (the first)
         -y NAME            coordinate upwards (the next one)
         --data TABLE       rows of ldmaps embed to draw instead of the map's own points, or columns for these
@@ -90,7 +90,7 @@ def _drawn(arguments: argparse.Namespace, model: Any) -> Any:
             raise InvalidInputError(f"{arguments.data} has no column {name!r}; it has {', '.join(columns)}")
         return columns[name]
 
-    if arguments.kind in ("spectrum", "timescales"):
+    if arguments.kind in ("spectrum", "timescales", "chapman_kolmogorov"):
         return getattr(model.plot, arguments.kind)()
     x = 0 if arguments.x is None else place_of(arguments.x, model.coordinate_names_)
     y = x + 1 if arguments.y is None else place_of(arguments.y, model.coordinate_names_)

@@ -318,6 +318,8 @@ def _is_of(X: Any, package: str, *names: str) -> bool:
 class InBlocks:
     """Base class of points that workers read in blocks, known here without importing what reads them."""
 
+    source: PointSource  # the same points as this process reads them, in chunks
+
 
 def is_dask_array(X: Any) -> bool:
     """Say whether ``X``, which may be anything, is a dask array."""

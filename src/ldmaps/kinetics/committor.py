@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import AccuracyWarning
 from ldmaps.fit.function_record import FunctionRecord
-from ldmaps.kinetics.galerkin import Followed, Solved, follow, solve, warn_of_few_passages
+from ldmaps.kinetics.galerkin import Followed, Solved, follow, solve, told, warn_of_few_passages
 from ldmaps.kinetics.outcomes import Level
 from ldmaps.kinetics.sets import FrameSet
 from ldmaps.kinetics.time_series import TimeSeries, one_of
@@ -132,31 +132,23 @@ def committor(
     weights = followed.weights
     middle = (solved.values[between] > 0.1) & (solved.values[between] < 0.9)
     halfway = (solved.values > 0.45) & (solved.values < 0.55) & between
-    facts = {
-        "lag": float(lag),
-        "unit": series.unit,
-        "n_frames": followed.n_frames,
-        "n_combined": solved.choice.n_combined,
-        "ridge": solved.choice.ridge,
+    facts, choice = told(series, lag, followed, solved, end)
+    facts |= {
         "narrowing": best.narrowing,
         "error": _root_mean_square(errors, weights[between]),
         "middle_error": _root_mean_square(errors[middle], weights[between][middle]),
         "levels": [[one.value, one.arrived, one.error, one.visits] for one in levels],
-        "misfit": solved.misfit,
-        "landmark_errors": solved.errors,
-        "source_share": float(np.average(followed.inside["source"], weights=weights)),
-        "target_share": float(np.average(followed.inside["target"], weights=weights)),
+        "source_share": followed.share(begin),
         "halfway_share": float(np.average(halfway, weights=weights)),
     }
     facts |= _rates(followed, solved, series)
     lines = [
-        f"committor {name} from source ({100 * facts['source_share']:.3g} % of the {series.item}) to target "  # type: ignore[operator]
-        f"({100 * facts['target_share']:.3g} %)",  # type: ignore[operator]
+        f"committor {name} from source ({100 * facts['source_share']:.3g} % of the {series.item}) to target "
+        f"({100 * facts['target_share']:.3g} %)",
         f"standard error {facts['error']:.2g} between the sets, root mean square, and "
         f"{facts['middle_error']:.2g} where it is 0.1 to 0.9; "
-        f"{100 * facts['halfway_share']:.2g} % of the {series.item} have a value of 0.45 to 0.55",  # type: ignore[operator]
-        f"lag {lag:g} {series.unit}; {solved.choice.n_combined} functions combined with ridge {solved.choice.ridge:g}, "
-        f"chosen on held-out blocks of time; the map differs from their combination by {solved.misfit:.2g}",
+        f"{100 * facts['halfway_share']:.2g} % of the {series.item} have a value of 0.45 to 0.55",
+        choice,
     ]
     if best.narrowing != 1.0:
         lines.append(

@@ -72,6 +72,10 @@ class Followed:
         """How often the target, and the other set, was reached."""
         return sum(one.n_arrivals for one in self.blocks), sum(one.n_returns for one in self.blocks)
 
+    def share(self, place: FrameSet) -> float:
+        """Return the share of the frames that are in a set."""
+        return float(np.average(self.inside[place.name], weights=self.weights))
+
     @property
     def least_error(self) -> float:
         """The least relative error of a rate: of few events, that of their number, which blocks cannot show."""
@@ -185,6 +189,7 @@ class Solved:
     combinations: list[tuple[StoppedSums, _Array]]  # sums and b: of all frames, and then of each resample
 
 
+@single_threaded_blas()  # many small problems, on which threads lose more than they gain
 def solve(
     model: DiffusionEstimator,
     followed: Followed,
@@ -193,17 +198,6 @@ def solve(
     bounds: tuple[float, float],
 ) -> Solved:
     """Solve for a function with values ``at_sets``, (n,), at frames in a set, between ``bounds`` everywhere."""
-    with single_threaded_blas():  # many small problems, on which threads lose more than they gain
-        return _solve(model, followed, wanted, at_sets, bounds)
-
-
-def _solve(
-    model: DiffusionEstimator,
-    followed: Followed,
-    wanted: Callable[[StoppedSums], _Array],
-    at_sets: _Array,
-    bounds: tuple[float, float],
-) -> Solved:
     choice = choose(followed.blocks, wanted)
     blocks = [block.leading(choice.n_combined) for block in followed.blocks]
     between, functions = followed.between, followed.functions[:, : choice.n_combined]
@@ -233,3 +227,25 @@ def _solve(
         float(np.sqrt(misfit)),
         [(every, combination), *zip(drawn, (one for one, _ in again), strict=True)],
     )
+
+
+def told(
+    series: TimeSeries, lag: float, followed: Followed, solved: Solved, target: FrameSet
+) -> tuple[dict[str, Any], str]:
+    """Return the facts that are known of all functions that are solved for, and a line of words on the choice."""
+    choice = solved.choice
+    facts = {
+        "lag": float(lag),
+        "unit": series.unit,
+        "n_frames": followed.n_frames,
+        "n_combined": choice.n_combined,
+        "ridge": choice.ridge,
+        "misfit": solved.misfit,
+        "landmark_errors": solved.errors,
+        "target_share": followed.share(target),
+    }
+    line = (
+        f"lag {lag:g} {series.unit}; {choice.n_combined} functions combined with ridge {choice.ridge:g}, chosen on "
+        f"held-out blocks of time; the map differs from their combination by {solved.misfit:.2g}"
+    )
+    return facts, line

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ldmaps.fit.function_record import FunctionRecord
-from ldmaps.kinetics.galerkin import Followed, Solved, follow, solve, warn_of_few_passages
+from ldmaps.kinetics.galerkin import Followed, Solved, follow, solve, told, warn_of_few_passages
 from ldmaps.kinetics.sets import FrameSet
 from ldmaps.kinetics.time_series import TimeSeries, one_of
 from ldmaps.maps.estimator import DiffusionEstimator
@@ -69,21 +69,11 @@ def passage_time(
     solved = solve(
         model, followed, lambda sums: unit * sums.durations, np.zeros(len(followed.frames)), (0.0, math.inf)
     )
-    facts: dict[str, Any] = {
-        "lag": float(lag),
-        "unit": series.unit,
-        "n_frames": followed.n_frames,
-        "n_combined": solved.choice.n_combined,
-        "ridge": solved.choice.ridge,
-        "misfit": solved.misfit,
-        "landmark_errors": solved.errors,
-        "target_share": float(np.average(followed.inside["target"], weights=followed.weights)),
-    }
+    facts, choice = told(series, lag, followed, solved, end)
     lines = [
         f"mean first-passage time {name} to target ({100 * facts['target_share']:.3g} % of the {series.item}), "
         f"in {series.unit}",
-        f"lag {lag:g} {series.unit}; {solved.choice.n_combined} functions combined with ridge {solved.choice.ridge:g}, "
-        f"chosen on held-out blocks of time; the map differs from their combination by {solved.misfit:.2g}",
+        choice,
     ]
     if source is not None:
         facts |= _from_source(followed, solved)

@@ -367,7 +367,11 @@ def _lines(facts: dict[str, Any], names: list[str]) -> list[str]:
             "time scales depend on the lag, use a longer one"
         )
     else:
-        lines.append("Chapman-Kolmogorov check passed up to 5 lags")
+        lines.append(f"Chapman-Kolmogorov check passed up to {MULTIPLES[-1]} lags")
+    last = zip(names, facts["autocorrelations"][-1], facts["predicted"][-1], strict=True)
+    lines[-1] += f"; autocorrelation after {MULTIPLES[-1]} lags, found (predicted): " + ", ".join(
+        f"{name} {found:.3f} ({predicted:.3f})" for name, found, predicted in last
+    )
     return lines
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import InvalidInputError, Named
-from ldmaps.inputs.opening import is_blocked, is_dask_array
+from ldmaps.inputs.opening import InBlocks, is_dask_array
 from ldmaps.inputs.source import FrameChunk, PointSource
 from ldmaps.maps.estimator import DiffusionEstimator
 from ldmaps.progress import is_shown, stage
@@ -50,7 +50,8 @@ class TimeSeries:
     model : DiffusionMap or LandmarkDiffusionMap
         Which says what a point is.
     X : array-like, or trajectories and tables
-        As for ``model.transform``. Each file is a run. Blocks of rows of a Dask array are computed one after the other.
+        As for ``model.transform``. Each file is a run. Blocks of rows of a Dask array are computed one after the other;
+        files that were opened for workers are read here, in chunks.
     runs : array-like of shape (n,), optional
         Of an array: a number for each row, the same for all rows of one run. By default all are one run.
     sample_weight : array-like of shape (n,), optional
@@ -70,10 +71,8 @@ class TimeSeries:
     ) -> None:
         self._in_time = in_time
         self._blocks = X if is_dask_array(X) else None
-        if self._blocks is None and is_blocked(X):
-            raise InvalidInputError(
-                "files opened for workers are not supported here; open them with ldmaps.inputs.open_files"
-            )
+        if isinstance(X, InBlocks):
+            X = X.source
         self._model = model
         self._points = model.checked_points(X) if self._blocks is None else X
         self._runs = None if runs is None else np.asarray(runs)
