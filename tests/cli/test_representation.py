@@ -63,7 +63,8 @@ def chain(tmp_path_factory):
 
 def line_of(arguments, tmp_path, capsys, *options):
     assert main([*arguments, "-o", str(tmp_path / "map.ldm"), "-f", *options]) == 0
-    return next(line for line in capsys.readouterr().err.splitlines() if line.startswith("representation: "))
+    said = capsys.readouterr().err.replace("\n    ", " ")  # long lines are wrapped
+    return next(line for line in said.splitlines() if line.startswith("representation: "))
 
 
 def test_a_fit_tries_the_other_representation(chain, tmp_path, capsys):

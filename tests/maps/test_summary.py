@@ -22,7 +22,8 @@ def test_a_fitted_map_shows_what_it_found(estimator):
     assert text.splitlines()[0] == f"{estimator.__name__}(epsilon=9.0)"
     assert f"{model.n_components_} coordinates of 400 points" in text
     assert "epsilon 9 (given)" in text
-    assert "\n  coordinate  eigenvalue" in text
+    assert "eigenvalue" in text
+    assert max(map(len, text.splitlines())) <= 80
     for mode in range(model.n_components_):
         (line,) = (line for line in text.splitlines() if line.startswith(f"  psi{mode + 2} "))
         value, error = map(float, line.split()[1:4:2])
@@ -45,3 +46,9 @@ def test_a_promise_is_repeated_and_the_command_says_the_same(tmp_path, capsys):
     assert any(line.startswith("accuracy: Z of 99 % of new points is below ") for line in lines)
     said = capsys.readouterr().err
     assert all(line in said for line in lines)
+    assert max(len(line) for line in lines if str(tmp_path) not in line) <= 78
+    assert main(["info", str(output)]) == 0
+    shown = capsys.readouterr().out
+    table = lines[1 : 1 + next(place for place, line in enumerate(lines[1:]) if line.startswith("standard"))]
+    assert "\n".join(table) in shown
+    assert max(len(line) for line in shown.splitlines() if str(tmp_path) not in line) <= 80

@@ -15,7 +15,6 @@ from ldmaps.validation.resampling import fitted_modes
 from ldmaps.validation.sampling import Order, Sampling, judge_sampling
 from ldmaps.validation.sampling_words import (
     coordinate_rows,
-    kept_rows,
     replica_rows,
     sampling_lines,
     sampling_notes,
@@ -268,7 +267,7 @@ def test_of_drops_that_are_as_large_within_errors_the_last_counts():
     assert coordinates_kept(spectrum, replace(case, errors=np.full(6, 0.01))).tolist() == [0, 1, 2]
 
 
-def test_words_say_what_the_verdicts_are(process):
+def test_words_say_what_the_verdicts_are():
     case = verdicts([1.0, 0.95, 0.95, 0.5], [0, 1, 1, 2], [(1, 0)])
     assert case.reproducibility("psi3") == case.reproducibility(1)
     assert [case.reproducibility(mode) for mode in range(4)] == [
@@ -278,18 +277,54 @@ def test_words_say_what_the_verdicts_are(process):
         "noise",
     ]
     lines = sampling_lines(case, 3, setting="gap")
-    assert [re.split(" {2,}", line) for line in lines[:-1]] == [
-        ["coordinate", "eigenvalue", "reproducible?", "kept?"],
+    assert [line.split("  ")[0] for line in lines[2:6]] == ["psi2", "psi3", "psi4", "psi5"]
+    assert [re.split(" {2,}", line.strip()) for line in lines] == [
+        ["repro-"],
+        ["eigenvalue", "ducible", "kept"],
         ["psi2", "0.90 ± 0.01", "yes", "yes"],
-        ["psi3", "0.63 ± 0.01", "mixes with psi4", "yes, but follows psi2"],
-        ["psi4", "0.37 ± 0.01", "mixes with psi3", "yes"],
-        ["psi5", "0.10 ± 0.01", "no", "no: noise"],
+        ["psi3", "0.63 ± 0.01", "mixes", "yes"],
+        ["psi4", "0.37 ± 0.01", "mixes", "yes"],
+        ["psi5", "0.10 ± 0.01", "no", "no"],
+        ["kept: psi3 follows psi2"],
+        ["not kept: psi5 is noise"],
+        ["mixes: psi3, psi4 are reproducible only together"],
+        ["standard errors: 50 resamples of 100 rows"],
     ]
-    assert len({line.find("kept?") for line in lines if "kept?" in line}) == 1
-    assert lines[-1] == "standard errors: 50 resamples of 100 rows"
-    assert kept_rows(case, 2, 2)[1][-1] == "yes: asked for"
-    assert kept_rows(case, 2, 2)[3][-1] == "no: not asked for"
-    assert kept_rows(replace(case, n_states=3), 2)[1][-1] == "yes: helps to separate 3 metastable states"
+    assert reasons(case, 3, 3) == ["kept: as many as were asked for; psi3 follows psi2", "not kept: psi5 is noise"]
+    assert reasons(case, 1, 1)[1] == "not kept: psi3 follows psi2; psi4 is more than were asked for; psi5 is noise"
+    assert reasons(case, 2) == [
+        "kept: psi3 follows psi2 (at least two are kept)",
+        "not kept: psi4 is behind the largest drop of the eigenvalues; psi5 is noise",
+    ]
+    assert reasons(replace(case, n_states=3), 2)[0] == "kept: psi2, psi3 separate 3 metastable states"
+    assert reasons(replace(case, n_states=2), 2)[0] == (
+        "kept: psi2 separates 2 metastable states; psi3 follows psi2 (at least two are kept)"
+    )
+
+
+def reasons(case, n_components, setting="gap"):
+    lines = "\n".join(sampling_lines(case, n_components, setting=setting)).replace("\n    ", " ").splitlines()
+    return [line for line in lines if line.startswith(("kept:", "not kept:"))]
+
+
+def test_a_summary_fits_a_terminal_of_80_columns():
+    n = 12
+    case = replace(
+        verdicts([0.95] * 6 + [0.5] * 6, [0] * 6 + list(range(1, 7))),
+        eigenvalues=1.0 - np.geomspace(2e-9, 0.3, n),
+        errors=np.geomspace(3e-9, 0.02, n),
+        times=np.column_stack([np.geomspace(9e6, 0.3, n), np.geomspace(3e6, 0.003, n), np.geomspace(3, 1e6, n)]),
+        correlations=np.full(n + 1, 0.9),
+        unit="ps",
+    )
+    lines = sampling_lines(case, 11)
+    assert max(map(len, lines)) <= 78  # the repr of a map is indented by two
+    table = lines[:14]
+    assert [line.split()[0] for line in table[2:]] == [f"psi{mode + 2}" for mode in [*range(10), 11]] + ["and"]
+    assert len({line.rindex(line.split()[-1]) for line in table[1:13]}) == 1  # the last column begins in line
+
+
+def test_a_table_of_kept_coordinates_has_intervals_and_what_they_follow(process):
     rows = coordinate_rows(process[-1], 2)
     assert rows[1][0] == "psi2"
     assert rows[1][5] == "slow"
@@ -310,7 +345,7 @@ def test_few_independent_samples_cannot_tell():
         times=np.array([[50.0, 20.0, 12.0], [1.0, 0.1, 600.0]]),
         correlations=np.array([0.9, 0.05, 0.9]),
     )
-    assert case.timescale(0) == "cannot tell"
+    assert case.timescale(0) == "unknown"
     assert case.timescale(1) == "fast"
     assert replace(case, times=np.array([[50.0, 20.0, 30.0], [1.0, 0.1, 600.0]])).timescale(0) == "slow"
 

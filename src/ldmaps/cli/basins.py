@@ -6,6 +6,7 @@ import argparse
 
 from ldmaps.cli import options
 from ldmaps.cli.session import opened_map, printable, say, write_json
+from ldmaps.text_layout import aligned
 
 SHOWN = ""
 EPILOG = """\
@@ -52,11 +53,7 @@ def run(arguments: argparse.Namespace) -> None:
         write_json(table.as_dict())
         return
     print(f"{len(basins.names)} basins, crispness {basins.crispness:.2f} (1 is perfect)")
-    rows = basin_rows(table)
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    for row in rows:
-        print(
-            printable("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-        )
+    for line in aligned(basin_rows(table)):
+        print(printable(line))
     for note in table.notes:
         say(arguments, note)

@@ -12,6 +12,7 @@ from ldmaps.cli import options
 from ldmaps.cli.session import check_output, complain, say, shown_progress, write_json
 from ldmaps.errors import InvalidInputError, LdmapsError, LdmapsWarning, one_line
 from ldmaps.settings import LANDMARK_FIT, LIMITS
+from ldmaps.text_layout import wrapped
 
 if TYPE_CHECKING:
     from ldmaps.inputs import PointSource
@@ -138,15 +139,17 @@ def run(arguments: argparse.Namespace) -> None:
             facts["certificate"] = asdict(model.certificate_)
         write_json({"output": arguments.output, **facts})
     else:
-        first, *lines = summary_lines(model)
         weights, constant = model.training_.weights, (model.source_ or {}).get("constant")
+        lines = []
         if weights is not None and arguments.weights is not None:
             worth = float(weights.sum()) ** 2 / float((weights**2).sum())
             lines.append(f"weights: effective sample size {worth:,.0f} of {len(weights):,} points")
         lines += [*source.remarks, _said_of_time(source, model), representation]
         if constant:
             lines.append(f"constant columns ignored: {', '.join(constant)}")
-        for line in filter(None, (f"{arguments.output}: {first}", *lines, _said_of_scale(model))):
+        first, *others = summary_lines(model)
+        say(arguments, "\n".join([f"{arguments.output}: {first}", *others]))
+        for line in wrapped(filter(None, (*lines, _said_of_scale(model)))):
             say(arguments, line)
 
 

@@ -9,6 +9,10 @@ from typing import Any
 from ldmaps.cli import options
 from ldmaps.cli.session import printable, write_json
 from ldmaps.errors import InvalidInputError, ModelFileError
+from ldmaps.text_layout import wrapped
+
+#: Columns of the names of facts.
+_NAMES = 12
 
 SHOWN = ""
 EPILOG = """\
@@ -104,7 +108,6 @@ def as_text(path: str, facts: dict[str, Any]) -> str:
         ("coordinates", f"{k} ({facts.get('coordinates') or _psi(k)})"),
         ("function", facts.get("function")),
         ("spectrum", "spectrum" in facts and _spectrum(facts["eigenvalues"], facts["spectrum"])),
-        ("sampling", (facts.get("sampling") or {}).get("lines")),
         ("alarms", facts.get("alarms")),
         ("solved" if is_exact else "reference", solution is not None and _solved(solution)),
         ("alpha", k and settings.get("alpha") and f"{settings['alpha']:g}"),
@@ -115,11 +118,14 @@ def as_text(path: str, facts: dict[str, Any]) -> str:
         ("fitted on", _some(source.get("files") or (), 3, " and {} more")),
     ]
     # A line break within a name would pass for a row of its own.
-    return "\n".join(
-        f"{'' if place else name:<12}{' '.join(value.splitlines())}"
+    lines = [
+        f"{'' if place else name:<{_NAMES}}{' '.join(value.splitlines())}"
         for name, values in rows
         for place, value in enumerate([values] if isinstance(values, str) else values or [])
-    )
+    ]
+    lines = wrapped(lines, indent=" " * _NAMES)
+    judged = (facts.get("sampling") or {}).get("lines")  # at the margin: the table needs the width
+    return "\n".join([*lines, "", *judged] if judged else lines)
 
 
 def _psi(k: int) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+from ldmaps.text_layout import wrapped
+
 #: Coordinates whose numbers are listed.
 _LISTED = 6
 
@@ -19,7 +21,7 @@ def summary_lines(model: Any) -> list[str]:
     record = model.map_.record
     if record is not None:
         names = ", ".join(record.names)
-        return [f"{record.kind} ({names}) on {model.embedder_.n_landmarks:,} landmarks", *record.lines]
+        return wrapped([f"{record.kind} ({names}) on {model.embedder_.n_landmarks:,} landmarks", *record.lines])
     k = model.n_components_
     count = f"{len(model.embedding_):,}" if hasattr(model, "embedding_") else "unsaved"
     n_landmarks = f"{model.embedder_.n_landmarks:,}"
@@ -27,10 +29,12 @@ def summary_lines(model: Any) -> list[str]:
     squared = f" {unit}²" if unit else ""
     is_exact = type(model).__name__ == "DiffusionMap"
     how = "by the exact map" if is_exact else f"from {n_landmarks} landmarks"
-    lines = [f"{k} coordinate{'s' * (k > 1)} of {count} points {how}"]
+    first = f"{k} coordinate{'s' * (k > 1)} of {count} points {how}"
+    coordinates: list[str] = []
+    lines: list[str] = []
     if model.sampling_ is not None:
         files = (model.source_ or {}).get("files")
-        lines += sampling_lines(model.sampling_, k, files, model.n_components)
+        coordinates = sampling_lines(model.sampling_, k, files, model.n_components)
     else:
         leading = " ".join(f"{value:.4f}" for value in model.eigenvalues_[:_LISTED]) + " ..." * (k > _LISTED)
         others = np.delete(model.spectrum_, places_in_spectrum(model.eigenvalues_, model.spectrum_))
@@ -54,7 +58,7 @@ def summary_lines(model: Any) -> list[str]:
         lines.append(f"accuracy: {certificate}")
     if model.embedder_.calibration is not None:
         lines.append(f"alarms: {model.embedder_.calibration}")
-    return lines
+    return [first, *coordinates, *wrapped(lines)]
 
 
 def summary_html(model: Any) -> str:

@@ -180,13 +180,13 @@ class Sampling:
         return f"mixes with {names_of(others)}" if others else "reproducible"
 
     def timescale(self, mode: int | str) -> str:
-        """Return "slow", "fast" or "cannot tell" of a ``mode``, such as "psi2"; for points without time ""."""
+        """Return "slow", "fast" or "unknown" of a ``mode``, such as "psi2"; for points without time ""."""
         mode = self._place(mode)
         if self.times is None or self.correlations is None:
             return ""
         time, error, n_independent = self.times[mode]
         if n_independent * time / (time + error) < FEW_INDEPENDENT:
-            return "cannot tell"
+            return "unknown"
         # Where even the slowest has forgotten all from one frame to the next, nothing is slow.
         least = max(SLOW * self.correlations[-1], FORGOTTEN)
         return "slow" if self.correlations[mode] >= least else "fast"

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldmaps.diffusion.spectrum import reason_for_kept, spectral_gap
+from ldmaps.text_layout import aligned, wrapped
 from ldmaps.time_units import readable_unit
 from ldmaps.validation.coordinate_choice import gap_within_errors, n_considered
 from ldmaps.validation.sampling import DISAGREES, NO_STRUCTURE, Sampling, names_of
@@ -17,42 +18,86 @@ from ldmaps.validation.sampling import DISAGREES, NO_STRUCTURE, Sampling, names_
 _REJECTED = 4
 #: And most that it keeps.
 _LISTED = 10
+#: Where the table of a summary has the number of independent samples, and most decimals of a number in it.
+_SAMPLES, _MOST_DECIMALS = 5, 7
 
 
 def sampling_lines(
     sampling: Sampling, n_components: int, files: list[str] | None = None, setting: int | str = "gap"
 ) -> list[str]:
     """Return a table of the coordinates as lines, how its errors were found, and what a user must know of the run."""
-    rows = kept_rows(sampling, n_components, setting)
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
-    more = n_components - _LISTED
+    judged = _judged(sampling, n_components)
+    table = aligned(summary_rows(sampling, judged, n_components), numbers=[_SAMPLES])
+    lines, more = [], n_components - _LISTED
     if more > 0:
         lines.append(f"and {more:,} more coordinate{'s' * (more > 1)}")
+    lines += _reasons(sampling, judged, n_components, setting)
     lines.append(f"standard errors: {_drawn(sampling)}")
-    return lines + [f"warning: {note}" for note in sampling_notes(sampling, n_components, files)]
+    lines += [f"warning: {note}" for note in sampling_notes(sampling, n_components, files)]
+    return [*table, *wrapped(lines)]
 
 
-def kept_rows(sampling: Sampling, n_components: int, setting: int | str = "gap") -> list[list[str]]:
-    """Return a table, a heading first: each coordinate and the leading ones that were not kept, and why."""
-    rows = [["coordinate", "eigenvalue", "reproducible?", "correlation time", "independent samples", "kept?"]]
+def _judged(sampling: Sampling, n_components: int) -> list[int]:
+    """Return the modes that a summary lists: the coordinates, and the leading modes that were not kept."""
     n_judged = len(sampling.eigenvalues)
     kept = range(min(n_components, n_judged, _LISTED))
-    rejected = range(n_components, min(n_components + _REJECTED, n_judged))
-    for mode in [*kept, *rejected]:
-        word = sampling.reproducibility(mode)
+    return [*kept, *range(n_components, min(n_components + _REJECTED, n_judged))]
+
+
+def summary_rows(sampling: Sampling, judged: list[int], n_components: int) -> list[list[str]]:
+    """Return a table of modes: two rows of headings, then one row each."""
+    rows = [
+        ["", "", "repro-", "", "", "indep.", ""],
+        ["", "eigenvalue", "ducible", "correlation time", "speed", "samples", "kept"],
+    ]
+    for mode in judged:
+        word = sampling.reproducibility(mode).split()[0]  # of "mixes with psi4" the first
         rows.append(
             [
                 f"psi{mode + 2}",
                 with_error(float(sampling.eigenvalues[mode]), float(sampling.errors[mode])),
                 {"reproducible": "yes", "noise": "no"}.get(word, word),
                 *_correlation_time(sampling, mode),
-                _verdict(sampling, mode, n_components, setting),
+                "yes" if mode < n_components else "no",
             ]
         )
     return rows if sampling.times is not None else [[*row[:3], row[-1]] for row in rows]
+
+
+def _reasons(sampling: Sampling, judged: list[int], n_components: int, setting: int | str) -> list[str]:
+    """Return why coordinates were kept and others were not, and which are reproducible only together."""
+    kept = [mode for mode in judged if mode < n_components]
+    rejected = [mode for mode in judged if mode >= n_components]
+    why = ["as many as were asked for"] if setting != "gap" else []
+    if setting == "gap" and sampling.n_states > 1:
+        separating = names_of(range(min(sampling.n_states - 1, n_components)))
+        why.append(f"{separating} separate{'s' * (sampling.n_states == 2)} {sampling.n_states} metastable states")
+        kept = kept[sampling.n_states - 1 :]
+    why += _phrases(sampling, kept)
+    if setting == "gap" and n_components == 2 and 1 in kept and _doubt(sampling, 1):
+        why[-1] += " (at least two are kept)"
+    behind = "behind the largest drop of the eigenvalues" if setting == "gap" else "more than were asked for"
+    groups = {str(sampling.groups[mode]): mode for mode in judged if sampling.is_reproducible[mode]}
+    mixed = [names_of(np.flatnonzero(sampling.groups == sampling.groups[mode])) for mode in groups.values()]
+    parts = {
+        "kept": "; ".join(why),
+        "not kept": "; ".join(_phrases(sampling, rejected, behind)),
+        "mixes": "; ".join(f"{names} are reproducible only together" for names in mixed if "," in names),
+    }
+    return [f"{key}: {text}" for key, text in parts.items() if text]
+
+
+def _phrases(sampling: Sampling, modes: list[int], otherwise: str = "") -> list[str]:
+    """Return what is to be said against ``modes``, those with the same doubt together."""
+    by_doubt: dict[tuple[str, str], list[int]] = {}
+    for mode in modes:
+        doubt = _doubt(sampling, mode)
+        one, many = (doubt, doubt.replace("is ", "are ").replace("follows", "follow"))
+        if not doubt and otherwise:
+            one, many = f"is {otherwise}", f"are {otherwise}"
+        if one:
+            by_doubt.setdefault((one, many), []).append(mode)
+    return [f"{names_of(group)} {words[len(group) > 1]}" for words, group in by_doubt.items()]
 
 
 def with_error(value: float, error: float, digits: int = 1) -> str:
@@ -60,34 +105,24 @@ def with_error(value: float, error: float, digits: int = 1) -> str:
 
     >>> with_error(0.999832, 0.0000412), with_error(78.4, 20.8, digits=2), with_error(7112.0, 1806.0, digits=2)
     ('0.99983 ± 0.00004', '78 ± 21', '7,112 ± 1,806')
+    >>> with_error(0.9999999987, 2.1e-9)
+    '1.0000000 ± 2e-09'
     """
     if not 0.0 < error < math.inf:
         return f"{value:,.4g}"
-    decimals = min(max(0, digits - 1 - math.floor(math.log10(error))), 9)
+    decimals = max(0, digits - 1 - math.floor(math.log10(error)))
+    if decimals > _MOST_DECIMALS:
+        return f"{value:.{_MOST_DECIMALS}f} ± {error:.0e}"
     return f"{value:,.{decimals}f} ± {error:,.{decimals}f}"
 
 
-def _verdict(sampling: Sampling, mode: int, n_components: int, setting: int | str) -> str:
-    """Return whether a coordinate is kept, and the reason."""
-    doubt, n_states = _doubt(sampling, mode).removeprefix("is "), sampling.n_states
-    if mode >= n_components:
-        return f"no: {doubt or ('after the largest drop' if setting == 'gap' else 'not asked for')}"
-    if setting != "gap":
-        return "yes: asked for" + (f", but {doubt}" if doubt else "")
-    if mode < n_states - 1:
-        return f"yes: {'separates' if n_states == 2 else 'helps to separate'} {n_states} metastable states"
-    least = " (two are kept at least)" if n_components == 2 and mode == 1 else ""
-    return f"yes, but {doubt}{least}" if doubt else "yes"
-
-
-def _correlation_time(sampling: Sampling, mode: int) -> tuple[str, str]:
-    """Return the correlation time and how slow that is, and the number of independent samples that it leaves."""
+def _correlation_time(sampling: Sampling, mode: int) -> tuple[str, str, str]:
+    """Return the correlation time, how slow that is, and the number of independent samples that it leaves."""
     if sampling.times is None:
-        return "", ""
+        return "", "", ""
     time, error, independent = sampling.times[mode]
-    timescale = sampling.timescale(mode)
-    shown = f"{with_error(time, error, 2)} {sampling.unit}" + (f" ({timescale})" if timescale else "")
-    return shown, f"{independent:,.0f}"
+    factor, unit = readable_unit(sampling.unit, time)
+    return f"{with_error(factor * time, factor * error, 2)} {unit}", sampling.timescale(mode), f"{independent:,.0f}"
 
 
 def why_kept(
@@ -105,8 +140,8 @@ def why_kept(
     doubts = "; ".join(f"psi{mode + 2} {doubt}" for mode in doubtful if (doubt := _doubt(sampling, mode)))
     if sampling.n_states > 1:
         told = names_of(range(sampling.n_states - 1))
-        tells = f"tell{'s' * (sampling.n_states == 2)} {sampling.n_states} metastable states apart"
-        reason = f"{count}; {told} {tells}"
+        separate = f"separate{'s' * (sampling.n_states == 2)} {sampling.n_states} metastable states"
+        reason = f"{count}; {told} {separate}"
     elif considered > gap_within_errors(spectrum, sampling) and left_out:
         reason = f"{count}, all that are neither harmonics nor noise"
     elif left_out:  # the coordinates behind a doubtful one go with it
