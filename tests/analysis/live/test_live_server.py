@@ -18,6 +18,7 @@ from live_streams import Feeder, embedded
 
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.analysis import LivePage
+from ldmaps.analysis.live import server
 from ldmaps.analysis.live.access import Access
 from ldmaps.analysis.live.server import DROPPED_BEYOND, LARGEST_MESSAGE, _connections
 from ldmaps.analysis.live.state import BURST, EVENTS, HISTORY, MOST, MOST_AT_FIRST, LiveState
@@ -34,6 +35,8 @@ exceptions = pytest.importorskip("websockets.exceptions", reason=REASON)
 ConnectionClosed, InvalidStatus = exceptions.ConnectionClosed, exceptions.InvalidStatus
 
 TOKEN = "a-token-for-tests-0123456789"
+#: Seconds after which a test gives up, on a machine with much else to do.
+PATIENCE = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -73,15 +76,15 @@ class Viewer:
     def __init__(self, page, token="", have=None, **settings):
         here = f"127.0.0.1:{page.port}"
         settings = {"origin": f"http://{here}", "compression": None, "proxy": None, **settings}
-        opened = connect(f"ws://{here}/stream", open_timeout=20, close_timeout=5, **settings)
+        opened = connect(f"ws://{here}/stream", open_timeout=PATIENCE, close_timeout=5, **settings)
         self.socket = opened.__enter__()
         self.socket.send(json.dumps({"token": token, "have": have}))
 
     def map(self):
-        return json.loads(self.socket.recv(timeout=20))
+        return json.loads(self.socket.recv(timeout=PATIENCE))
 
     def frame(self):
-        message = self.socket.recv(timeout=20)
+        message = self.socket.recv(timeout=PATIENCE)
         length = int.from_bytes(message[:4], "little")
         head = json.loads(message[4 : 4 + length])
         rows = np.frombuffer(message[4 + length :], dtype="<f4").reshape(-1, head["width"])
@@ -98,7 +101,7 @@ class Viewer:
     def close_code(self):
         try:
             for _ in range(400):
-                self.socket.recv(timeout=20)
+                self.socket.recv(timeout=PATIENCE)
         except ConnectionClosed:
             return self.socket.protocol.close_code
         raise AssertionError("the connection was not closed")
@@ -111,7 +114,7 @@ class Viewer:
 
 
 def get(page, path="/", host=None, method="GET"):
-    connection = http.client.HTTPConnection("127.0.0.1", page.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", page.port, timeout=PATIENCE)
     try:
         connection.putrequest(method, path, skip_host=True)
         connection.putheader("Host", host or f"127.0.0.1:{page.port}")
@@ -122,8 +125,8 @@ def get(page, path="/", host=None, method="GET"):
         connection.close()
 
 
-def wait_until(condition, seconds=20.0):
-    deadline = time.monotonic() + seconds
+def wait_until(condition):
+    deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, "it did not come true in time"
         time.sleep(0.01)
@@ -315,23 +318,52 @@ def large_batch():
     return replace(batch, events=tuple(replace(event, region="x" * 2000) for event in batch.events))
 
 
+HANDSHAKE = (
+    "GET /stream HTTP/1.1\r\nHost: {here}\r\nOrigin: http://{here}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    "Sec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+)
+PING = b"\x89\xfd" + b"\0" * 4 + b"x" * 125  # masked by nothing
+
+
+def text_frame(text):
+    """Return a short message as it is sent, masked by nothing."""
+    return bytes([0x81, 0x80 | len(text), 0, 0, 0, 0]) + text
+
+
 @contextmanager
-def stalled_viewer(page):
-    """A viewer that greets and then reads nothing; a raw socket, because a library would read ahead."""
-    here = f"127.0.0.1:{page.port}"
-    with socket.socket() as stalled:
-        stalled.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        stalled.settimeout(20)
-        stalled.connect(("127.0.0.1", page.port))
-        stalled.sendall(
-            f"GET /stream HTTP/1.1\r\nHost: {here}\r\nOrigin: http://{here}\r\nUpgrade: websocket\r\n"
-            "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
-            "Sec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n\r\n".encode()
-        )
-        assert b" 101 " in stalled.recv(64)
-        greeting = b'{"token":""}'
-        stalled.sendall(bytes([0x81, 0x80 | len(greeting), 0, 0, 0, 0]) + greeting)
-        yield
+def stalled(page, greeting=b'{"token":""}'):
+    """A WebSocket that greets, or does not, and then reads nothing; a raw one, because a library would read ahead."""
+    with socket.socket() as opened:
+        # Before it connects: a window that was larger once would lose what is sent into it, acknowledgements and all.
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        opened.settimeout(PATIENCE)
+        opened.connect(("127.0.0.1", page.port))
+        opened.sendall(HANDSHAKE.format(here=f"127.0.0.1:{page.port}").encode())
+        answer = b""
+        while not answer.endswith(b"\r\n\r\n"):
+            answer += opened.recv(1)
+        assert answer.startswith(b"HTTP/1.1 101 ")
+        if greeting:
+            opened.sendall(text_frame(greeting))
+            assert opened.recv(1) == b"\x81"  # the map begins: it is a viewer now
+        yield opened
+
+
+def drops(opened, pings):
+    """Whether a server drops a connection that sends so many pings before it reads any answer."""
+    last, said = PING.replace(b"x", b"y"), b""
+    try:
+        for _ in range(pings // 100):
+            opened.sendall(PING * 100)
+        opened.sendall(last)
+        while b"y" * 125 not in said:
+            answers = opened.recv(1 << 16)
+            if not answers:
+                return True
+            said = said[-125:] + answers
+    except ConnectionError:
+        return True
+    return False
 
 
 def connections(page):
@@ -341,7 +373,7 @@ def connections(page):
 def test_a_viewer_that_does_not_read_holds_nobody_up(model):
     """Its socket fills; writing and the other viewer go on, and what waits for it stays below two frames."""
     batch = large_batch()
-    with LivePage(model, frame_rate=60) as page, Viewer(page) as other, stalled_viewer(page):
+    with LivePage(model, frame_rate=60) as page, Viewer(page) as other, stalled(page):
         other.map()
         wait_until(lambda: page.viewers == 2)
         waiting, frame_size = [], 0
@@ -358,10 +390,9 @@ def test_a_viewer_that_does_not_read_holds_nobody_up(model):
 
 
 def test_a_viewer_that_takes_nothing_for_long_is_dropped(model, monkeypatch):
-    monkeypatch.setattr("ldmaps.analysis.live.server.STALLED", 0.3)
+    monkeypatch.setattr(server, "STALLED", 0.3)
     batch = large_batch()
-    with LivePage(model, frame_rate=60) as page, stalled_viewer(page):
-        wait_until(lambda: page.viewers == 1)
+    with LivePage(model, frame_rate=60) as page, stalled(page):
 
         def dropped():
             page.write(batch)
@@ -438,7 +469,7 @@ def handshake(page, host, origin):
         "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
         "Sec-WebSocket-Version: 13",
     ]
-    with socket.create_connection(("127.0.0.1", page.port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", page.port), timeout=PATIENCE) as connection:
         connection.sendall("\r\n".join([*lines, "", ""]).encode())
         return connection.recv(4096).split(b"\r\n")[0]
 
@@ -453,10 +484,10 @@ def test_a_websocket_under_a_foreign_name_is_refused_though_its_origin_agrees(gu
 
 def test_a_long_greeting_is_not_even_read(guarded):
     here = f"127.0.0.1:{guarded.port}"
-    with connect(f"ws://{here}/stream", origin=f"http://{here}", open_timeout=20, proxy=None) as one:
+    with connect(f"ws://{here}/stream", origin=f"http://{here}", open_timeout=PATIENCE, proxy=None) as one:
         one.send(json.dumps({"token": "", "padding": "x" * LARGEST_MESSAGE}))
         with pytest.raises(ConnectionClosed):
-            one.recv(timeout=20)
+            one.recv(timeout=PATIENCE)
         assert one.protocol.close_code == 1009
 
 
@@ -465,7 +496,7 @@ def test_those_who_do_not_greet_are_no_more_than_the_viewers(model):
         here = f"127.0.0.1:{page.port}"
 
         def stranger():
-            return connect(f"ws://{here}/stream", origin=f"http://{here}", open_timeout=20, proxy=None)
+            return connect(f"ws://{here}/stream", origin=f"http://{here}", open_timeout=PATIENCE, proxy=None)
 
         with stranger() as first, stranger():
             with pytest.raises(InvalidStatus) as refused, stranger():
@@ -524,10 +555,10 @@ def test_with_a_token_any_address_of_the_machine_will_do_but_no_foreign_name():
 )
 def test_a_malformed_greeting_closes_that_connection_only(guarded, message):
     here = f"127.0.0.1:{guarded.port}"
-    with connect(f"ws://{here}/stream", origin=f"http://{here}", open_timeout=20, proxy=None) as one:
+    with connect(f"ws://{here}/stream", origin=f"http://{here}", open_timeout=PATIENCE, proxy=None) as one:
         one.send(message)
         with pytest.raises(ConnectionClosed):
-            one.recv(timeout=20)
+            one.recv(timeout=PATIENCE)
         assert one.protocol.close_code in (4400, 1009)
     with Viewer(guarded) as viewer:
         assert "names" in viewer.map()
@@ -568,7 +599,7 @@ def test_stopping_closes_viewers_and_ends_the_thread(model):
         assert viewer.close_code() == 1012
     assert set(threading.enumerate()) <= before
     with pytest.raises(OSError, match="refused"):
-        socket.create_connection(("127.0.0.1", page.port), timeout=5)
+        socket.create_connection(("127.0.0.1", page.port), timeout=PATIENCE)
 
 
 def test_a_page_can_be_served_again_on_its_port(model, points):
@@ -607,9 +638,9 @@ def test_a_host_that_is_not_here_is_named(model):
         LivePage(model, host="192.0.2.1", token=TOKEN).start()
 
 
-def refused(socket_, patience=20.0):
+def refused(socket_):
     """Return whether the server drops a connection that says nothing."""
-    socket_.settimeout(patience)
+    socket_.settimeout(PATIENCE)
     try:
         return socket_.recv(1) == b""
     except ConnectionResetError:
@@ -620,13 +651,11 @@ def refused(socket_, patience=20.0):
 
 def test_idle_connections_leave_descriptors_for_files(model, monkeypatch):
     """They send nothing, so that nothing of them is read that could be turned away."""
-    monkeypatch.setattr(
-        "ldmaps.analysis.live.server.VISIT", 1e9
-    )  # else they are dropped for staying too long
+    monkeypatch.setattr(server, "REQUEST", 1e9)  # else they are dropped for asking nothing
     with LivePage(model, max_viewers=1) as page, ExitStack() as stack:
         most = 2 + 100 + DROPPED_BEYOND
         idle = [
-            stack.enter_context(socket.create_connection(("127.0.0.1", page.port), 10))
+            stack.enter_context(socket.create_connection(("127.0.0.1", page.port), PATIENCE))
             for _ in range(most + 60)
         ]
         assert all(refused(one) for one in idle[most + 1 :])
@@ -641,56 +670,42 @@ def test_descriptors_are_kept_in_reserve(monkeypatch):
     assert _connections(200) == 200
 
 
-PING = b"\x89\xfd" + b"\0" * 4 + b"x" * 125  # masked by nothing
-
-
-def flood(page, stack, rounds, greeting=b""):
-    """Open a WebSocket by hand, and send pings without reading the answers; return whether it is dropped."""
-    opened = stack.enter_context(socket.create_connection(("127.0.0.1", page.port), 10))
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    opened.sendall(
-        b"GET /stream HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nOrigin: http://127.0.0.1:%d\r\nUpgrade: websocket\r\n"
-        b"Connection: Upgrade\r\nSec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\nSec-WebSocket-Version: 13\r\n\r\n"
-        % (page.port, page.port)
-    )
-    assert opened.recv(12) == b"HTTP/1.1 101"
-    opened.sendall(greeting)
-    try:
-        for _ in range(rounds):
-            opened.sendall(PING * 100)
-        opened.settimeout(3.0)
-        while opened.recv(1 << 16):
-            pass
-    except ConnectionError:
-        return True
-    except TimeoutError:  # it still listens, and has answered everything
-        return False
-    return True
-
-
 def test_a_flood_of_pings_is_no_greeting(guarded):
-    with ExitStack() as stack:
-        assert flood(guarded, stack, 20)
+    with stalled(guarded, greeting=b"") as opened:
+        assert drops(opened, 2000)
         wait_until(lambda: not guarded._server._strangers)
 
 
 def test_a_viewer_that_only_sends_is_dropped(page, monkeypatch):
-    monkeypatch.setattr("ldmaps.analysis.live.server.UNREAD_BYTES", 1 << 20)
-    greeting = b'{"token": ""}'
-    message = bytes([0x81, 0x80 + len(greeting)]) + b"\0" * 4 + greeting
-    with ExitStack() as stack:
-        # One connection in about five stalls in the kernel: nothing arrives at the server, so it has nothing to answer.
-        assert any(flood(page, stack, 3000, message) for _ in range(5))
+    monkeypatch.setattr(server, "UNREAD_BYTES", 1 << 20)
+    with stalled(page) as opened:
+        assert drops(opened, 400_000)
+        wait_until(lambda: page.viewers == 0 and not connections(page))
 
 
-def test_half_requests_do_not_hold_the_page(page, monkeypatch):
-    monkeypatch.setattr("ldmaps.analysis.live.server.VISIT", 0.5)
-    with Viewer(page) as viewer, ExitStack() as stack:
+def test_those_who_ask_for_nothing_do_not_hold_the_page(model, monkeypatch):
+    monkeypatch.setattr(server, "REQUEST", 1e9)  # until all are there
+    monkeypatch.setattr(server, "VISIT", 1e9)
+    with LivePage(model, max_viewers=1) as page, Viewer(page) as viewer, ExitStack() as stack:
         viewer.map()
-        for _ in range(240):
-            half = stack.enter_context(socket.create_connection(("127.0.0.1", page.port), 10))
-            half.sendall(b"GET / HTTP/1.1\r\nHost: ")
+        for said in [b"", b"GET / HTTP/1.1\r\nHost: "] * 60:
+            idle = stack.enter_context(socket.create_connection(("127.0.0.1", page.port), PATIENCE))
+            idle.sendall(said)
         wait_until(lambda: get(page)[0] == 503)  # they are more than the page takes
-        wait_until(lambda: get(page)[0] == 200)
+        monkeypatch.setattr(server, "REQUEST", 0.5)
+        wait_until(lambda: len(connections(page)) == 1)
+        assert get(page)[0] == 200
+        monkeypatch.setattr(server, "VISIT", 0.0)
         for _ in range(3):  # who became a viewer stays
             viewer.frame()
+
+
+def test_a_viewer_that_was_closed_need_not_read_its_farewell(page, monkeypatch):
+    """What is left to send is waited for, but not for ever."""
+    monkeypatch.setattr(server, "VISIT", 0.5)
+    with stalled(page) as opened:
+        while not connections(page)[0].transport.get_write_buffer_size():
+            opened.sendall(PING * 10)
+        opened.sendall(text_frame(b'{"do": "something"}'))
+        wait_until(lambda: page.viewers == 0)
+        wait_until(lambda: not connections(page))

@@ -30,8 +30,9 @@ LARGEST_MESSAGE = 4096
 STARTING = 15.0
 #: Seconds a new viewer has for its greeting, a frame for leaving, and an idle page hears nothing.
 GREETING, STALLED, HEARTBEAT = 10.0, 30.0, 1.0
-#: Seconds after which a connection that did not become a viewer's is dropped: half a request holds a place.
-VISIT = 20.0
+#: Seconds that a connection has for its first whole request, and after which one that is no viewer's is dropped: half a
+#: request holds a place, and so does an answer that nobody reads.
+REQUEST, VISIT = 5.0, 20.0
 #: Connections beyond those that are answered (with "too busy") before new ones are dropped unread; and how many are
 #: accepted at a time.
 DROPPED_BEYOND, ACCEPTED = 50, 16
@@ -53,7 +54,7 @@ class LiveServer:
         self._files: Mapping[str, tuple[str, bytes]] = {}
         self._strangers = 0  # connected, but not yet greeted
         self._greeted_from: set[tuple[str, int]] = set()  # addresses of viewers
-        self._visits: dict[Any, float] = {}  # since when each connection that is no viewer's has been there
+        self._visits: dict[Any, float] = {}  # since when each connection has been no viewer's
         self._server: Any = None
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
@@ -190,15 +191,16 @@ class LiveServer:
             tick.set()
 
     def _end_visits(self, now: float) -> None:
-        """Drop connections that should have had their files by now; uvicorn waits for half a request forever."""
-        viewers = self._server.config.ws_protocol_class
+        """Drop connections that only hold a place; uvicorn waits for half a request, or for a reader, forever."""
         self._visits = {
             connection: self._visits.get(connection, now)
             for connection in self._server.server_state.connections
-            if not isinstance(connection, viewers)
+            if connection.client not in self._greeted_from
         }
         for connection, since in self._visits.items():
-            if now - since > VISIT:
+            # What answers uvicorn's first HTTP request; a WebSocket has no such thing, and has asked.
+            asked = getattr(connection, "cycle", ...) is not None
+            if now - since > (VISIT if asked else REQUEST):
                 connection.transport.abort()
 
     async def _viewer(self, viewer: WebSocket) -> None:
