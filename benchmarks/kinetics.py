@@ -3,6 +3,7 @@
     python benchmarks/kinetics.py                       measures what docs/benchmarks/kinetics.json does not hold yet
     python benchmarks/kinetics.py --part scales,cost    of these parts only (scales, committors, coverage, cost, memory)
     python benchmarks/kinetics.py --again               forgets the numbers of these parts first
+    python benchmarks/kinetics.py --pieces 1            measures the next one alone, some seconds; the rest another time
 
 Potentials of deeptime are simulated by deeptime; their truth, like that of the others, is from a generator on a grid
 (finite volumes). Every number is kept in docs/benchmarks/kinetics.json when it is measured, so that a run which was
@@ -37,11 +38,15 @@ GALERKIN, SLOW_MODES, COMMITTOR = (
 STORE = DOCS / "kinetics.json"
 
 
+class PausedError(Exception):
+    """As much was measured as was asked for."""
+
+
 class Numbers:
     """The numbers of the page, kept as they are measured: by part, and in it by what they are of."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, most: float = np.inf) -> None:
+        self._path, self._left = path, most
 
     @property
     def _known(self) -> dict[str, dict[str, Any]]:
@@ -60,6 +65,9 @@ class Numbers:
     def of(self, part: str, name: str, measure: Callable[[], Any]) -> Any:
         """Return a number, or several, that are measured if they are not known."""
         if name not in self._known.get(part, {}):
+            if self._left < 1:
+                raise PausedError
+            self._left -= 1
             began = time.process_time()
             value = measure()
             spent = time.process_time() - began
@@ -555,19 +563,23 @@ def main() -> None:
     )
     parser.add_argument("--part", default=",".join(PARTS))
     parser.add_argument("--again", action="store_true", help="forget the numbers of these parts first")
+    parser.add_argument("--pieces", type=int, default=np.inf, help="measure so many numbers at the most")
     parser.add_argument("--blocks", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", LdmapsWarning)
     if arguments.blocks is not None:
         learn_from_blocks(arguments.blocks)
         return
-    numbers = Numbers(STORE)
-    for part in arguments.part.split(","):
-        if arguments.again:
-            numbers.forget(part)
-        print("\n".join(PARTS[part](numbers)), flush=True)
-    if set(PARTS) <= numbers.parts:
-        write_page(numbers, {part: write(numbers) for part, write in PARTS.items()})
+    numbers = Numbers(STORE, arguments.pieces)
+    try:
+        for part in arguments.part.split(","):
+            if arguments.again:
+                numbers.forget(part)
+            print("\n".join(PARTS[part](numbers)), flush=True)
+        if set(PARTS) <= numbers.parts:
+            write_page(numbers, {part: write(numbers) for part, write in PARTS.items()})
+    except PausedError:
+        print("more is to be measured: run this again")
 
 
 if __name__ == "__main__":
