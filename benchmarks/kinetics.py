@@ -19,6 +19,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -211,11 +212,11 @@ def brown_errors(seed):
     return errors_of(model, runs, sets, 1, brown, truth)
 
 
-def well_errors(seed):
+def well_errors(seed, n_runs):
     """Return the same for a double well whose coordinates diffuse with 1 and 0.1."""
     well = double_well((1.0, 0.1))
     truth = well.committor(along(well.grid) < -1.1, along(well.grid) > 1.1)
-    runs = well.simulate(500, 100, 0.01, 0.005, seed=seed)
+    runs = well.simulate(n_runs, 100, 0.01, 0.005, seed=seed)
     model = LandmarkDiffusionMap(n_components=3, epsilon=0.08, n_landmarks=200).fit(runs.points)
     sets = {"source": along(runs.points) < -1.1, "target": along(runs.points) > 1.1}
     return errors_of(model, runs, sets, 5, well, truth)
@@ -270,7 +271,8 @@ def committors(numbers):
     middle = "committor of 0.1 to 0.9, rms error"
     for name, of, whats in (
         ("Müller–Brown, 5 × 40,000 frames", brown_errors, walk),
-        ("double well, unequal diffusion, 5 × 50,000 frames", well_errors, walk),
+        ("double well, unequal diffusion, 5 × 50,000 frames", partial(well_errors, n_runs=500), walk),
+        ("double well, unequal diffusion, 5 × 100,000 frames", partial(well_errors, n_runs=1000), walk),
         ("steep barrier, 5 × 40,000 frames", barrier_errors, (middle, f"{middle}, one width")),
     ):
         pairs = [

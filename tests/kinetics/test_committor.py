@@ -27,14 +27,15 @@ def chain():
     return np.array(states), np.repeat([0, 1, 2], [2500, 3000, 500])
 
 
-def sums_of(states, runs, lag, stops, arrives, piece=6000):
+def sums_of(states, runs, lag, stops, arrives, piece=6000, weights=None):
     pairs, functions = StoppedPairs(lag), np.eye(8)[states]
     for run in np.unique(runs):
         own = np.flatnonzero(runs == run)
         for start in range(0, len(own), piece):
             rows = own[start : start + piece]
             in_set, in_target = np.isin(states[rows], stops), np.isin(states[rows], arrives)
-            pairs.add(functions[rows], in_set, in_target, None, begins_run=start == 0)
+            own_weights = None if weights is None else weights[rows]
+            pairs.add(functions[rows], in_set, in_target, own_weights, begins_run=start == 0)
     return total(list(pairs.blocks))
 
 
@@ -146,24 +147,39 @@ def test_the_committor_of_even_points_rises_evenly():
 
 @pytest.mark.parametrize("lag", [1, 3, 40])
 @pytest.mark.parametrize("piece", [1, 17, 6000])
-def test_stopped_pairs_are_those_of_a_plain_loop(chain, lag, piece):
+@pytest.mark.parametrize("weighted", [False, True])
+def test_stopped_pairs_are_those_of_a_plain_loop(chain, lag, piece, weighted):
     states, runs = (part[2000:3200] for part in chain)
     stops, arrives = [0, 5], [5]
+    weights = np.random.default_rng(1).uniform(0, 2, 1200) if weighted else np.ones(1200)
     change, arrivals, durations, gram = np.zeros((8, 8)), np.zeros(8), np.zeros(8), np.zeros((8, 8))
     for row in range(len(states) - lag):
         if runs[row] != runs[row + lag] or states[row] in stops:
             continue
         end = next((later for later in range(row + 1, row + lag) if states[later] in stops), row + lag)
         first, last = np.eye(8)[states[row]], np.eye(8)[states[end]] * (states[end] not in stops)
-        change += np.outer(first, last - first)
-        arrivals += first * (states[end] in arrives)
-        durations += first * (end - row)
-        gram += np.outer(first, first)
-    found = sums_of(states, runs, lag, stops, arrives, piece)
+        change += weights[row] * np.outer(first, last - first)
+        arrivals += weights[row] * first * (states[end] in arrives)
+        durations += weights[row] * first * (end - row)
+        gram += weights[row] * np.outer(first, first)
+    found = sums_of(states, runs, lag, stops, arrives, piece, weights if weighted else None)
     np.testing.assert_allclose(found.change, change)
     np.testing.assert_allclose(found.arrivals, arrivals)
     np.testing.assert_allclose(found.durations, durations)
     np.testing.assert_allclose(found.gram, gram)
+
+
+def test_weights_count_in_the_flux_as_copies_of_steps(chain):
+    states, runs = (part[2000:3200] for part in chain)
+    stops, arrives = [0, 5], [5]
+    weights = np.random.default_rng(1).uniform(0, 2, 1200)
+    b = np.random.default_rng(2).uniform(size=8)
+    chance = np.where(states == 5, 1.0, np.where(states == 0, 0.0, b[states]))
+    first = np.flatnonzero(runs[1:] == runs[:-1])
+    squares = (chance[first + 1] - chance[first]) ** 2
+    found = sums_of(states, runs, 1, stops, arrives, 17, weights)
+    assert found.flux(b) == pytest.approx(0.5 * np.average(squares, weights=weights[first]))
+    assert found.mean_committor(b) == pytest.approx(np.average(chance, weights=weights))
 
 
 def test_transitions_are_counted_once_however_rows_come():
@@ -242,6 +258,7 @@ def test_rates_of_mueller_brown(brown):
         low, high = np.array(facts[f"{name}_interval"]) / 5e-4
         assert low < truth < high
         assert facts[name] / 5e-4 == pytest.approx(truth, rel=0.5)
+        assert facts[name] / 5e-4 == pytest.approx(np.sqrt(low * high))
     assert found.rate_ == facts["rate"]
     assert found.flux_interval_.tolist() == facts["flux_interval"]
     assert any("rate from source to target" in line for line in found.record_.lines)
@@ -271,7 +288,52 @@ def test_the_passage_time_of_mueller_brown(brown, brown_map):
     low, high = 2e-3 * found.mean_time_interval_
     assert low < truth < high
     assert found.rate_ == pytest.approx(1 / found.mean_time_)
+    np.testing.assert_allclose(found.rate_interval_, 1 / found.mean_time_interval_[::-1])
+    assert found.mean_time_ == pytest.approx(np.sqrt(np.prod(found.mean_time_interval_)))
     assert (found.transform(brown.grid) >= 0).all()
+
+
+def test_a_passage_time_of_closely_spaced_frames_is_not_too_short(brown, brown_map, brown_runs):
+    # Nothing that is added to the equation may compete with transitions that take thousands of frames.
+    points = brown_runs.points
+    found = brown_map.passage_time(
+        points, source=IN_A(points), target=IN_B(points), lag=1, runs=brown_runs.runs
+    )
+    source = IN_A(brown.grid)
+    truth = np.average(brown.passage_times(IN_B(brown.grid))[source], weights=brown.density[source])
+    low, high = 1e-3 * found.mean_time_interval_
+    assert low < truth < high
+
+
+def test_a_mean_passage_time_weighs_frames_of_the_source(brown, brown_map, brown_runs):
+    points = brown_runs.points
+    weights = np.exp(2 * points[:, 0])
+    sets = {"source": points[:, 1] > 0.1, "target": IN_B(points), "lag": 1, "runs": brown_runs.runs}
+    sets["source"] &= ~sets["target"]
+    found = brown_map.passage_time(points, sample_weight=weights, **sets)
+    source = sets["source"]
+    times = found.transform(points[source])[:, 0]
+    truth = np.average(times, weights=weights[source])
+    assert abs(times.mean() / truth - 1) > 0.1  # without weights it is another
+    assert found.mean_time_ == pytest.approx(truth, rel=0.05)
+    share = np.average(sets["target"], weights=weights)
+    assert found.record_.facts["target_share"] == pytest.approx(share, rel=0.1)
+
+
+def test_times_that_come_out_below_0_are_warned_about(brown_map, brown_runs):
+    points = brown_runs.points
+    weights = np.where(points[:, 1] > 0.5, 0.01, 1.0)  # as if nearly all frames had left the source
+    with pytest.warns(AccuracyWarning, match="mfpt came out below 0 for 100 % of what is outside the target"):
+        found = brown_map.passage_time(
+            points,
+            source=IN_A(points),
+            target=IN_B(points),
+            lag=1,
+            runs=brown_runs.runs,
+            sample_weight=weights,
+        )
+    assert np.isnan(found.mean_time_)
+    assert "times came out below 0" in repr(found)
 
 
 def test_a_double_well_whose_coordinates_diffuse_unequally():

@@ -70,6 +70,17 @@ def test_results_do_not_depend_on_chunks(model, frames, written, chunk):
     np.testing.assert_allclose(found.timescale_intervals_, whole.timescale_intervals_, rtol=1e-4)
 
 
+def test_rates_and_passage_times_are_in_the_unit_of_times(model, frames, written):
+    source = written((frames, 4.0 * np.arange(3000)))
+    height = frames[:, 3, 2]
+    sets = {"source": height < 0.0, "target": height > 0.12}
+    timed, rows = (model.passage_time(points, lag=lag, **sets) for points, lag in ((source, 4), (frames, 1)))
+    assert timed.mean_time_ == pytest.approx(4 * rows.mean_time_, rel=0.02)
+    timed, rows = (model.committor(points, lag=lag, **sets) for points, lag in ((source, 4), (frames, 1)))
+    for name in ("rate_", "flux_"):
+        assert getattr(timed, name) == pytest.approx(getattr(rows, name) / 4, rel=0.02)
+
+
 def test_files_for_workers_are_read_here(model, frames, written, tmp_path):
     pytest.importorskip("dask", reason="files for workers need dask")
     from ldmaps.cluster import open_blocks

@@ -161,12 +161,16 @@ def warn_of_few_passages(followed: Followed, stops: list[FrameSet], target: Fram
         )
 
 
-def choose(blocks: list[StoppedSums], wanted: Callable[[StoppedSums], _Array]) -> Choice:
+def choose(
+    blocks: list[StoppedSums],
+    wanted: Callable[[StoppedSums], _Array],
+    ridges: tuple[float, ...] = RIDGES,
+) -> Choice:
     """Return how many functions, and which ridge, have the lowest loss on blocks of time that are held out."""
     size = len(blocks[0].arrivals)
     split, tried = list(folds(blocks)), []
     for count in sorted({min(count, size) for count in N_COMBINED}):
-        for ridge in RIDGES:
+        for ridge in ridges:
             losses = []
             for fitted, held in split:
                 fitted, held = fitted.leading(count), held.leading(count)
@@ -196,9 +200,10 @@ def solve(
     wanted: Callable[[StoppedSums], _Array],
     at_sets: _Array,
     bounds: tuple[float, float],
+    ridges: tuple[float, ...] = RIDGES,
 ) -> Solved:
     """Solve for a function with values ``at_sets``, (n,), at frames in a set, between ``bounds`` everywhere."""
-    choice = choose(followed.blocks, wanted)
+    choice = choose(followed.blocks, wanted, ridges)
     blocks = [block.leading(choice.n_combined) for block in followed.blocks]
     between, functions = followed.between, followed.functions[:, : choice.n_combined]
 

@@ -11,14 +11,21 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from ldmaps.errors import AccuracyWarning
 from ldmaps.fit.function_record import FunctionRecord
 from ldmaps.kinetics.galerkin import Followed, Solved, follow, solve, told, warn_of_few_passages
 from ldmaps.kinetics.sets import FrameSet
 from ldmaps.kinetics.time_series import TimeSeries, one_of
 from ldmaps.maps.estimator import DiffusionEstimator
 from ldmaps.maps.function_map import FunctionMap
+from ldmaps.user_warnings import warn
+
+#: A ridge acts as a rate of loss per lag, which would make times too short where transitions are rarer than that.
+NO_RIDGE = (0.0,)
+#: Largest share of frames whose time may come out below 0.
+MOST_CUT = 0.5
 
 
 def passage_time(
@@ -66,9 +73,9 @@ def passage_time(
     followed = follow(model, series, rows, [end], end, begin)
     warn_of_few_passages(followed, [end], end)
     unit = series.in_units(1.0)
-    solved = solve(
-        model, followed, lambda sums: unit * sums.durations, np.zeros(len(followed.frames)), (0.0, math.inf)
-    )
+    at_sets, bounds = np.zeros(len(followed.frames)), (0.0, math.inf)
+    solved = solve(model, followed, lambda sums: unit * sums.durations, at_sets, bounds, NO_RIDGE)
+    _warn_of_no_time(solved.values[followed.between], name)
     facts, choice = told(series, lag, followed, solved, end)
     lines = [
         f"mean first-passage time {name} to target ({100 * facts['target_share']:.3g} % of the {series.item}), "
@@ -80,6 +87,19 @@ def passage_time(
         lines.insert(1, _source_line(facts, series.unit))
     record = FunctionRecord.of("passage time", [name], facts, lines)
     return FunctionMap.learned(model, solved.coefficients[:, None], record)
+
+
+def _warn_of_no_time(values: NDArray[np.float64], name: str) -> None:
+    """Warn if most times outside the target came out below 0 and were cut there."""
+    share = float((values <= 0).mean())
+    if share > MOST_CUT:
+        warn(
+            AccuracyWarning(
+                f"{name} came out below 0 for {100 * share:.0f} % of what is outside the target, so it is unknown: "
+                "weights or starts of runs are too far from equilibrium; leave out sample_weight, or give weights that "
+                "make the data an equilibrium sample"
+            )
+        )
 
 
 def _from_source(followed: Followed, solved: Solved) -> dict[str, Any]:
@@ -107,7 +127,7 @@ def _from_source(followed: Followed, solved: Solved) -> dict[str, Any]:
 
 def _source_line(facts: dict[str, Any], unit: str) -> str:
     if not math.isfinite(facts["mean_time"]):
-        return "from source: unknown, for no transition was seen"
+        return "from source: unknown, for no transition was seen, or times came out below 0"
     low, high = facts["mean_time_interval"]
     return (
         f"from source: {facts['mean_time']:.3g} {unit} (95 % interval {low:.3g} to {high:.3g}), "

@@ -1,0 +1,75 @@
+"""What solves for committors and passage times: the equation, the loss, and the choice of functions."""
+
+import numpy as np
+import pytest
+
+from ldmaps.kinetics.blocks import total
+from ldmaps.kinetics.galerkin import choose
+from ldmaps.kinetics.stopped_sums import StoppedPairs
+
+
+@pytest.fixture(scope="module")
+def walk():
+    """Return places of a random walk between 0 and 1, which are sets, with walls behind them."""
+    rng, place = np.random.default_rng(0), 0.5
+    places = []
+    for kick in 0.05 * rng.normal(size=6000):
+        place = abs(place + kick)
+        place = 2 - place if place > 1 else place
+        places.append(place)
+    return np.array(places)
+
+
+def sums_of(functions, places, lag=1):
+    pairs = StoppedPairs(lag)
+    pairs.add(functions, (places < 0.1) | (places > 0.9), places > 0.9, None, begins_run=True)
+    return list(pairs.blocks)
+
+
+def powers(places, count):
+    return places[:, None] ** np.arange(count)
+
+
+def test_a_ridge_is_added_to_the_equation(walk):
+    sums = total(sums_of(powers(walk, 4), walk))
+    assert np.linalg.cond(sums.gram) < 1e8  # all directions are independent, and none is left out
+    for ridge in (0.0, 0.1):
+        damping = ridge * np.trace(sums.gram) / 4
+        truth = np.linalg.solve(sums.change - damping * np.eye(4), -sums.arrivals)
+        np.testing.assert_allclose(sums.solve(sums.arrivals, ridge), truth, rtol=1e-6)
+
+
+def test_functions_that_depend_on_each_other_share_what_one_would_have(walk):
+    sums = total(sums_of(powers(walk, 4), walk))
+    twice = total(sums_of(np.tile(powers(walk, 4), 2), walk))
+    found = twice.solve(twice.arrivals, 0.0)
+    np.testing.assert_allclose(found[:4] + found[4:], sums.solve(sums.arrivals, 0.0), rtol=1e-4)
+
+
+def test_the_loss_is_least_at_the_solution_of_a_reversible_walk(walk):
+    both = np.concatenate([walk, walk[::-1]])  # steps both ways
+    sums = total(sums_of(powers(both, 4), both))
+    np.testing.assert_allclose(sums.change, sums.change.T, atol=0.01 * np.abs(sums.change).max())
+    best = sums.solve(sums.arrivals, 0.0)
+    least = sums.loss(best, sums.arrivals)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        away = 0.1 * rng.normal(size=4)
+        more = -away @ sums.change @ away / sums.gram[0, 0]
+        assert more > 0
+        assert sums.loss(best + away, sums.arrivals) - least == pytest.approx(more, rel=0.1)
+
+
+def test_more_functions_of_noise_are_not_chosen(walk):
+    noise = np.random.default_rng(1).normal(size=(len(walk), 72))
+    functions = np.concatenate([powers(walk, 3), noise], axis=1)
+    choice = choose(sums_of(functions, walk), lambda sums: sums.arrivals)
+    assert choice.n_combined <= 5
+
+
+def test_functions_that_matter_are_chosen(walk):
+    noise = np.random.default_rng(1).normal(size=(len(walk), 10))
+    functions = np.concatenate([np.ones((len(walk), 1)), noise, walk[:, None]], axis=1)
+    choice = choose(sums_of(functions, walk), lambda sums: sums.arrivals)
+    assert choice.n_combined == 12
+    assert choice.losses.shape == (5,)
