@@ -9,9 +9,9 @@ ranks within the state predict, not their values, which hardly change on the pla
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Self
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,8 @@ MOST_LANDMARKS = 400
 MOST_PAIRED = 5
 #: Share of slope 0 in a local fit.
 STEADY = 1e-3
+#: Landmarks are predicted in so many parts, and no further where the first show that a mode is no harmonic.
+PARTS = 4
 
 _Array = NDArray[np.float64]
 
@@ -38,20 +40,25 @@ def find_harmonics(modes: _Array, weights: _Array, states: States) -> tuple[_Arr
     if len(modes) > MOST_LANDMARKS:
         rows = np.linspace(0, len(modes) - 1, MOST_LANDMARKS).round().astype(np.intp)
         modes, weights, labels = modes[rows], weights[rows], labels[rows]
+    within = _WithinStates.of(modes, weights, labels)
     count, n_separating = modes.shape[1], max(states.count - 1, 1)
     r2, follows = np.zeros(count), np.zeros((count, count), dtype=np.bool_)
     new = list(range(min(n_separating, count)))
     known: dict[tuple[int, ...], LocalFits] = {}  # which all later modes share
     for place in range(n_separating, count):
-        chosen: tuple[int, ...] = ()
-        for few in _sets_of(new):
-            if few not in known:
-                known[few] = LocalFits.around(modes[:, few], weights, labels)
-            found = known[few].held_out_r2(modes[:, place])
-            if not chosen or found > r2[place]:
-                r2[place], chosen = found, few
-            if found >= HARMONIC:
+        shares, sure = dict.fromkeys(_sets_of(new), -np.inf), set()
+        for few in shares:
+            shares[few] = known.setdefault(few, LocalFits(within, few)).share_of(place, at_least=HARMONIC)
+            if shares[few] >= HARMONIC:
                 break
+        chosen = max(shares, key=lambda few: shares[few])
+        while (
+            shares[chosen] < HARMONIC and chosen not in sure
+        ):  # what seems best is asked about all landmarks
+            sure.add(chosen)
+            shares[chosen] = known[chosen].share_of(place)
+            chosen = max(shares, key=lambda few: shares[few])
+        r2[place] = shares[chosen]
         if r2[place] >= HARMONIC:
             follows[place, chosen] = True
         else:
@@ -69,37 +76,23 @@ def _sets_of(new: list[int]) -> list[tuple[int, ...]]:
 
 
 @dataclass(frozen=True)
-class LocalFits:
-    """Local linear fits of any mode to its values at the landmarks around each, which is left out itself."""
+class _WithinStates:
+    """Modes as they are within metastable states."""
 
     weights: _Array  # (n,)
-    labels: NDArray[np.intp]  # (n,): the state of each landmark
-    near: NDArray[np.intp]  # (n, most): neighbours of the same state, nearest first
-    rows: _Array  # (len(NEIGHBOURS), n, most): by which their values are multiplied
+    members: list[NDArray[np.intp]]  # the landmarks of each state
+    ranks: _Array  # (n, p): the share of the state's weight that lies below each value
+    centred: _Array  # (n, p): values without their state's mean
 
     @classmethod
-    def around(cls, predictors: _Array, weights: _Array, labels: NDArray[np.intp]) -> Self:
-        """Return the fits that take neighbours by the ranks of ``predictors``, (n, d), within states."""
-        most = min(NEIGHBOURS[-1], len(predictors) - 1)
-        near = np.zeros((len(predictors), most), dtype=np.intp)
-        rows = np.zeros((len(NEIGHBOURS), len(predictors), most))
-        for label in np.unique(labels):
-            members = np.flatnonzero(labels == label)
-            # Of fewer, the state's mean is all that can be predicted: their rows stay 0.
-            if len(members) >= predictors.shape[1] + 3:
-                places, found = _fit_around(_ranks(predictors[members], weights[members]), weights[members])
-                near[members, : places.shape[1]] = members[places]
-                rows[:, members, : places.shape[1]] = found
-        return cls(weights, labels, near, rows)
-
-    def held_out_r2(self, values: _Array) -> float:
-        """Return how much of the variance of ``values`` within states the fits predict, with the best neighbours."""
-        totals = np.bincount(self.labels, self.weights)
-        means = np.bincount(self.labels, self.weights * values) / np.where(totals > 0, totals, 1.0)
-        centred = values - means[self.labels]
-        predicted = np.einsum("knm,nm->kn", self.rows, centred[self.near])
-        residuals = (centred - predicted) ** 2 @ self.weights
-        return 1.0 - float(residuals.min()) / max(float(self.weights @ centred**2), 1e-300)
+    def of(cls, modes: _Array, weights: _Array, labels: NDArray[np.intp]) -> _WithinStates:
+        ranks, centred = np.empty(modes.shape), np.empty(modes.shape)
+        members = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+        for rows in members:
+            values, mass = modes[rows], weights[rows]
+            ranks[rows] = _ranks(values, mass)
+            centred[rows] = values - mass @ values / max(float(mass.sum()), 1e-300)
+        return cls(weights, members, ranks, centred)
 
 
 def _ranks(values: _Array, weights: _Array) -> _Array:
@@ -111,30 +104,84 @@ def _ranks(values: _Array, weights: _Array) -> _Array:
     return ranks
 
 
-def _fit_around(predictors: _Array, weights: _Array) -> tuple[NDArray[np.intp], _Array]:
-    """Return the neighbours of every point, and by what a prediction multiplies their values."""
-    n, d = predictors.shape
-    squared = np.zeros((n, n))
-    for column in predictors.T:  # an array of shape (n, n, d) would take most of the time
-        squared += (column[:, None] - column) ** 2
-    np.fill_diagonal(squared, np.inf)  # a landmark does not predict itself
-    most = min(NEIGHBOURS[-1], n - 1)
-    near = np.argpartition(squared, most - 1, axis=1)[:, :most]
-    order = np.argsort(np.take_along_axis(squared, near, axis=1), axis=1)
-    near = np.take_along_axis(near, order, axis=1)
-    distances = np.take_along_axis(squared, near, axis=1)
+@dataclass(frozen=True)
+class LocalFits:
+    """Local linear fits of any mode to its values at the landmarks around each, which is left out itself."""
+
+    within: _WithinStates
+    predictors: tuple[int, ...]  # modes by whose ranks neighbours are taken
+    parts: list[_Part] = field(default_factory=list)  # as many as were needed so far
+
+    def share_of(self, mode: int, at_least: float = -np.inf) -> float:
+        """Return how much of the variance of a mode within states the fits predict, with the best neighbours.
+
+        Where it is surely less than ``at_least``, it is estimated from some of the landmarks.
+        """
+        values, weights = self.within.centred[:, mode], self.within.weights
+        total = max(float(weights @ values**2), 1e-300)
+        residuals, seen = np.zeros(len(NEIGHBOURS)), 0.0
+        for first in range(PARTS):
+            if first == len(self.parts):
+                self.parts.append(_fit_around(self.within, list(self.predictors), first))
+            part = self.parts[first]
+            residuals += part.residuals(values, weights)
+            seen += float(weights[part.asked].sum())
+            # All other landmarks can only add to it.
+            if residuals.min() > (1.0 - at_least) * total:
+                total *= seen / float(weights.sum())
+                break
+        return 1.0 - float(residuals.min()) / total
+
+
+class _Part(NamedTuple):
+    """Fits at some of the landmarks."""
+
+    asked: NDArray[np.intp]  # (m,): which
+    near: NDArray[np.intp]  # (m, most): their neighbours
+    rows: _Array  # (m, len(NEIGHBOURS), most): by which the neighbours' values are multiplied
+
+    def residuals(self, values: _Array, weights: _Array) -> _Array:
+        """Return the weighted sum of squared residuals for each number of neighbours."""
+        predicted = (self.rows @ values[self.near][:, :, None])[:, :, 0]
+        return np.asarray(weights[self.asked] @ (values[self.asked, None] - predicted) ** 2)
+
+
+def _fit_around(within: _WithinStates, predictors: list[int], first: int) -> _Part:
+    """Fit at every ``PARTS``-th landmark of each state to those around it, by the ranks of some modes."""
+    points, d, most = within.ranks[:, predictors], len(predictors), NEIGHBOURS[-1]
+    asked = np.concatenate([members[first::PARTS] for members in within.members])
+    near = np.repeat(asked[:, None], most, axis=1)  # itself where there are not so many others
+    reached = np.zeros((len(asked), len(NEIGHBOURS)), dtype=np.intp)
+    start = 0
+    for members in within.members:
+        own, others = points[members], min(most, len(members) - 1)
+        rows = slice(start, start + len(own[first::PARTS]))
+        start = rows.stop
+        # Of fewer, the state's mean is all that can be predicted.
+        if len(members) >= d + 3 and start > rows.start:
+            # Squared distances but for a constant in each row: the nearest are the same.
+            order = own[first::PARTS] @ (-2.0 * own.T)
+            order += (own**2).sum(axis=1)
+            order[np.arange(len(order)), np.arange(first, len(own), PARTS)] = (
+                np.inf
+            )  # it does not predict itself
+            near[rows, :others] = members[np.argpartition(order, others - 1, axis=1)[:, :others]]
+            reached[rows] = [min(max(count, d + 2), others) - 1 for count in NEIGHBOURS]
+    is_other = near != asked[:, None]
     # Measured from the landmark itself, so that the constant of a fit is its prediction.
-    design = np.concatenate([np.ones((n, most, 1)), predictors[near] - predictors[:, None]], axis=2)
-    constant = np.zeros((n, d + 1, 1))
-    constant[:, 0] = 1.0
-    rows = []
-    for count in NEIGHBOURS:
-        reach = np.maximum(distances[:, min(max(count, d + 2), most) - 1], 1e-24)
-        closeness = np.exp(-2.0 * distances / reach[:, None]) * weights[near]
-        weighted = design.transpose(0, 2, 1) * closeness[:, None]
-        # A little of slope 0, in units of the reach, steadies fits to neighbours that are all on one side.
-        steady = np.zeros((n, d + 1))
-        steady[:, 1:] = (STEADY * closeness.sum(axis=1) * reach)[:, None]
-        moments = weighted @ design + steady[:, None] * np.eye(d + 1)
-        rows.append((np.linalg.solve(moments, constant).transpose(0, 2, 1) @ weighted)[:, 0])
-    return near, np.stack(rows)
+    design = np.ones((len(asked), d + 1, most))
+    design[:, 1:] = (points[near] - points[asked, None]).transpose(0, 2, 1)
+    distances = np.where(is_other, (design[:, 1:] ** 2).sum(axis=1), np.inf)
+    reach = np.take_along_axis(np.sort(distances, axis=1), reached, axis=1)
+    reach = np.where(is_other[:, :1], np.maximum(reach, 1e-24), 1.0)
+    closeness = np.exp(-2.0 * distances[:, None] / reach[:, :, None]) * within.weights[near][:, None]
+    weighted = (closeness[:, :, None] * design[:, None]).reshape(len(asked), -1, most)
+    moments = (weighted @ design.transpose(0, 2, 1)).reshape(len(asked), len(NEIGHBOURS), d + 1, d + 1)
+    # A little of slope 0, in units of the reach, steadies fits to neighbours that are all on one side.
+    slopes = np.arange(1, d + 1)
+    moments[:, :, slopes, slopes] += (STEADY * closeness.sum(axis=2) * reach)[:, :, None]
+    moments[~is_other[:, 0]] = np.eye(d + 1)  # without neighbours, rows are 0 whatever is solved
+    constant = np.zeros((d + 1, 1))
+    constant[0] = 1.0
+    solved = np.linalg.solve(moments, constant)[:, :, :, 0]
+    return _Part(asked, near, closeness * (solved @ design))
