@@ -15,7 +15,7 @@ from ldmaps import DiffusionMap, LandmarkDiffusionMap, Limits
 from ldmaps.cli import session
 from ldmaps.datasets import swiss_roll
 from ldmaps.fit import fit_map
-from ldmaps.progress import Progress, reporting, stage, tick, whole
+from ldmaps.progress import Progress, reporting, stage, tick, work
 
 
 class Terminal(io.StringIO):
@@ -189,7 +189,7 @@ def test_a_whole_fit_is_one_bar_that_never_goes_back(monkeypatch):
         return shown.line()
 
     expected = {"distances": 10.0, "landmarks": 10.0, "reference map": 60.0, "search": 20.0}
-    with reporting(Progress(stream=screen)), whole("fit", expected):
+    with reporting(Progress(stream=screen)), work("fit", expected):
         with stage("distances", 100) as shown:
             clock.now += 10.0
             tick(50)
@@ -225,7 +225,7 @@ def test_a_warning_stands_on_a_line_of_its_own(capsys):
         warnings.warn("too few", stacklevel=1)
 
     screen = Terminal()
-    with reporting(Progress(stream=screen)), whole("fit", {"search": 1.0}), stage("search", 2):
+    with reporting(Progress(stream=screen)), work("fit", {"search": 1.0}), stage("search", 2):
         tick(1)
         session.guarded(warn, argparse.Namespace())
         drawn = screen.getvalue()
@@ -240,7 +240,7 @@ def test_a_log_says_how_far_the_whole_is(caplog, monkeypatch):
     with (
         caplog.at_level(logging.INFO, "ldmaps"),
         reporting(reporter),
-        whole("fit", {"distances": 30.0, "search": 70.0}),
+        work("fit", {"distances": 30.0, "search": 70.0}),
     ):
         with stage("distances", 100):
             clock.now += 30.0

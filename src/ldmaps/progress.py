@@ -68,7 +68,7 @@ class Screen:
             self._stream.write("\r" + (summary + "\n" if summary else ""))
 
 
-class Whole:
+class Work:
     """All stages of some work as one bar: how much is done of the time that they should take together.
 
     Parameters
@@ -130,10 +130,10 @@ class Stage:
     """One stretch of work; :meth:`advance` it as items are done."""
 
     def __init__(
-        self, name: str, total: int | None, unit: str, screen: Screen | None, whole: Whole | None = None
+        self, name: str, total: int | None, unit: str, screen: Screen | None, work: Work | None = None
     ) -> None:
         self.name, self.total, self.unit, self.done = name, total, unit, 0
-        self._screen, self._whole, self._began = screen, whole, time.monotonic()
+        self._screen, self._work, self._began = screen, work, time.monotonic()
         self._first: tuple[float, int] | None = None  # when the first items were done, and how many
         self._drawn = 0.0
         self._lock = threading.Lock()
@@ -161,11 +161,11 @@ class Stage:
 
     def _seen(self) -> tuple[str, float | None, str]:
         """Return the name, share and figures of the bar: of the whole that this is a stage of, if there is one."""
-        if self._whole is None:
+        if self._work is None:
             return self.name, self.share, self.figures()
-        share = self._whole.share(self.outermost)
+        share = self._work.share(self.outermost)
         own = "" if self.share is None else f" {100 * self.share:.0f} %"
-        return self._whole.name, share, f"{self._whole.figures(share)}  {self.name}{own}"
+        return self._work.name, share, f"{self._work.figures(share)}  {self.name}{own}"
 
     @property
     def outermost(self) -> Stage:
@@ -254,7 +254,7 @@ class Progress:
         )  # at level INFO of the log, where there is no screen; others are at DEBUG
         self._reported = time.monotonic()
         self._named = set[str]()  # stages that have a line
-        self._whole: Whole | None = None
+        self._work: Work | None = None
 
     @property
     def visible(self) -> bool:
@@ -266,7 +266,7 @@ class Progress:
         self, name: str, total: int | None = None, unit: str = "points", *, ticked: bool = False
     ) -> Iterator[Stage]:
         """Open a stage; its bar goes when the block ends. If it is ticked, :func:`tick` advances it."""
-        stage = Stage(name, total, unit, self._screen, self._whole)
+        stage = Stage(name, total, unit, self._screen, self._work)
         if self._keep_lines and self._screen is None:
             stage.on_advance = self._tell
         is_part = bool(_under_way)  # of a stage that gets a line of its own
@@ -283,9 +283,9 @@ class Progress:
         finally:
             if ticked:
                 _under_way.remove(stage)
-            if self._whole is not None and not is_part:
-                self._whole.end(stage)
-            if self._screen is not None and (keep or self._whole is None):
+            if self._work is not None and not is_part:
+                self._work.end(stage)
+            if self._screen is not None and (keep or self._work is None):
                 self._screen.end(stage.summary() if keep else "")
         if keep and self._screen is None:
             self._reported = time.monotonic()
@@ -295,16 +295,16 @@ class Progress:
             _log.debug("%s", stage.summary())
 
     @contextmanager
-    def whole(self, name: str, expected: Mapping[str, float]) -> Iterator[None]:
-        """Show the stages that open inside the block as one bar (:class:`Whole`); one within another is part of it."""
-        if self._whole is not None or _under_way:
+    def work(self, name: str, expected: Mapping[str, float]) -> Iterator[None]:
+        """Show the stages that open inside the block as one bar (:class:`Work`); one within another is part of it."""
+        if self._work is not None or _under_way:
             yield
             return
-        self._whole = Whole(name, expected)
+        self._work = Work(name, expected)
         try:
             yield
         finally:
-            self._whole = None
+            self._work = None
             if self._screen is not None:
                 self._screen.end()
 
@@ -321,8 +321,8 @@ class Progress:
         outermost = stage.outermost
         part = f" ({stage.name})" if stage is not outermost else ""
         of_all = ""
-        if self._whole is not None:
-            of_all = f"; {self._whole.name}: {self._whole.figures(self._whole.share(outermost)).strip()}"
+        if self._work is not None:
+            of_all = f"; {self._work.name}: {self._work.figures(self._work.share(outermost)).strip()}"
         with _shown():
             _log.info(
                 "%s: %.0f s so far%s  %s%s", outermost.name, outermost.seconds, part, stage.figures(), of_all
@@ -351,9 +351,9 @@ def stage(name: str, total: int | None = None, unit: str = "points") -> Abstract
     return (_reporter[-1] if _reporter else Progress(show=False)).stage(name, total, unit, ticked=True)
 
 
-def whole(name: str, expected: Mapping[str, float]) -> AbstractContextManager[None]:
+def work(name: str, expected: Mapping[str, float]) -> AbstractContextManager[None]:
     """Show the stages of what is being reported as one bar; nothing when nothing is."""
-    return _reporter[-1].whole(name, expected) if _reporter else nullcontext()
+    return _reporter[-1].work(name, expected) if _reporter else nullcontext()
 
 
 def clear() -> None:
@@ -392,8 +392,8 @@ def _columns(stream: TextIO) -> int:
 
 def _bar(share: float) -> str:
     """Draw a bar in eighths of a character."""
-    whole, part = divmod(int(share * BAR_WIDTH * 8), 8)
-    return ("█" * whole + (_EIGHTHS[part] if part else "")).ljust(BAR_WIDTH, "·")
+    full, part = divmod(int(share * BAR_WIDTH * 8), 8)
+    return ("█" * full + (_EIGHTHS[part] if part else "")).ljust(BAR_WIDTH, "·")
 
 
 def _clock(seconds: float) -> str:

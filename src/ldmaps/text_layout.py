@@ -10,9 +10,9 @@ WIDTH = 78
 
 
 def aligned(rows: Sequence[Sequence[str]], numbers: Iterable[int] = ()) -> list[str]:
-    """Return the rows of a table as lines; columns in ``numbers`` end in line, all others begin in line.
+    r"""Return the rows of a table as lines; columns in ``numbers`` end in line, all others begin in line.
 
-    >>> print("\\n".join(aligned([["", "time", "samples"], ["psi2", "78 ± 21 ps", "102"]], numbers=[2])))
+    >>> print("\n".join(aligned([["", "time", "samples"], ["psi2", "78 ± 21 ps", "102"]], numbers=[2])))
           time        samples
     psi2  78 ± 21 ps      102
     """

@@ -104,14 +104,14 @@ class RowWriter:
     def rows(self, columns: Sequence[Any]) -> bytes:
         """Return a line per row."""
         values = np.empty((len(columns[0]), len(columns)))
-        whole = values.view(np.int64)
+        integers = values.view(np.int64)
         for place, (code, first) in enumerate(zip(self._codes, self._first_words, strict=True)):
             if code > 0:
                 values[:, place] = columns[place]
             elif code == WHOLE:
-                whole[:, place] = columns[place]
+                integers[:, place] = columns[place]
             else:
-                whole[:, place] = np.asarray(columns[place]) + first
+                integers[:, place] = np.asarray(columns[place]) + first
         out = np.empty(len(values) * self._room, dtype=np.uint8)
         return out[: kernels.write_rows(values, *self._settings, out)].tobytes()
 

@@ -290,8 +290,14 @@ def test_words_say_what_the_verdicts_are():
         ["mixes: psi3, psi4 are reproducible only together"],
         ["standard errors: 50 resamples of 100 rows"],
     ]
-    assert reasons(case, 3, 3) == ["kept: as many as were asked for; psi3 follows psi2", "not kept: psi5 is noise"]
-    assert reasons(case, 1, 1)[1] == "not kept: psi3 follows psi2; psi4 is more than were asked for; psi5 is noise"
+    assert reasons(case, 3, 3) == [
+        "kept: as many as were asked for; psi3 follows psi2",
+        "not kept: psi5 is noise",
+    ]
+    assert (
+        reasons(case, 1, 1)[1]
+        == "not kept: psi3 follows psi2; psi4 is more than were asked for; psi5 is noise"
+    )
     assert reasons(case, 2) == [
         "kept: psi3 follows psi2 (at least two are kept)",
         "not kept: psi4 is behind the largest drop of the eigenvalues; psi5 is noise",
@@ -313,14 +319,18 @@ def test_a_summary_fits_a_terminal_of_80_columns():
         verdicts([0.95] * 6 + [0.5] * 6, [0] * 6 + list(range(1, 7))),
         eigenvalues=1.0 - np.geomspace(2e-9, 0.3, n),
         errors=np.geomspace(3e-9, 0.02, n),
-        times=np.column_stack([np.geomspace(9e6, 0.3, n), np.geomspace(3e6, 0.003, n), np.geomspace(3, 1e6, n)]),
+        times=np.column_stack(
+            [np.geomspace(9e6, 0.3, n), np.geomspace(3e6, 0.003, n), np.geomspace(3, 1e6, n)]
+        ),
         correlations=np.full(n + 1, 0.9),
         unit="ps",
     )
     lines = sampling_lines(case, 11)
     assert max(map(len, lines)) <= 78  # the repr of a map is indented by two
     table = lines[:14]
-    assert [line.split()[0] for line in table[2:]] == [f"psi{mode + 2}" for mode in [*range(10), 11]] + ["and"]
+    assert [line.split()[0] for line in table[2:]] == [f"psi{mode + 2}" for mode in [*range(10), 11]] + [
+        "and"
+    ]
     assert len({line.rindex(line.split()[-1]) for line in table[1:13]}) == 1  # the last column begins in line
 
 

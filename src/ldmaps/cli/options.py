@@ -203,10 +203,12 @@ def _read(setting: Setting, text: str) -> Any:
     except ValueError:
         value = None
     if value is None or not setting.holds(value):
-        whole = f"whole number of at least {setting.low}"
-        if math.isfinite(setting.high):
-            whole = f"whole number from {setting.low} to {setting.high}"
-        number = whole if setting.kind is int else f"number above {setting.above}"
+        number = f"number above {setting.above}"
+        if setting.kind is int:
+            has_high = math.isfinite(setting.high)
+            number = "whole number " + (
+                f"from {setting.low} to {setting.high}" if has_high else f"of at least {setting.low}"
+            )
         words = f"{', '.join(map(repr, setting.words))} or " if setting.words else ""
         raise argparse.ArgumentTypeError(f"{words}a {number} is needed, got {text!r}")
     return value

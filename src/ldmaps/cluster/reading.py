@@ -90,8 +90,8 @@ class BlockedFiles(InBlocks):
         readers = [known_format(path).reader for path in paths]
         tasks, sizes, pieces = [], [], []
         for number, (path, reader, (count, _)) in enumerate(zip(paths, readers, counted, strict=True)):
-            whole = reader not in SEEKING
-            step = count if whole else even_rows(count, most)
+            reads_all = reader not in SEEKING
+            step = count if reads_all else even_rows(count, most)
             for begin in range(0, count, step):
                 size = min(step, count - begin)
                 start = first + begin * stride

@@ -102,9 +102,12 @@ def run(*, stride: int = 1, seed: int = 0, n_medoids: int = N_MEDOIDS) -> Demons
     kinds: dict[str, dict[str, Any]] = {"PST": {"landmarks": "pst"}, "k-medoids": medoids}
     models = {name: LandmarkDiffusionMap(N_COMPONENTS, **kind, **settings) for name, kind in kinds.items()}
     maps = tuple(_judge(name, model, old, new, exact) for name, model in models.items())
-    few = LandmarkDiffusionMap(N_COMPONENTS, tolerance=TOLERANCE, **settings)
+    with_tolerance = LandmarkDiffusionMap(N_COMPONENTS, tolerance=TOLERANCE, **settings)
     try:
-        distilled, certificate = _judge("distilled", few, old, new, exact), few.certificate_
+        distilled, certificate = (
+            _judge("distilled", with_tolerance, old, new, exact),
+            with_tolerance.certificate_,
+        )
     except (ToleranceError, InvalidInputError) as error:
         # With --stride there may be too few frames to hold any out for a certificate.
         _say(f"    no distilled map: {error}")

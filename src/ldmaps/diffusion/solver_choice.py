@@ -94,8 +94,10 @@ def sparse_squares(metric: Metric, points: Points, epsilon: float, n_threads: in
     """Return d² of all pairs whose kernel entry exp(−d²/(2ε)) is above the dtype's rounding, zeros stored."""
     cutoff = _cutoff(epsilon, points)
     values = raw_values(metric, points)
-    few = near_fraction(metric, points, epsilon, np.random.default_rng(0)) if values is not None else 1.0
-    if values is not None and few < TREE_FRACTION:
+    share_near = (
+        near_fraction(metric, points, epsilon, np.random.default_rng(0)) if values is not None else 1.0
+    )
+    if values is not None and share_near < TREE_FRACTION:
         rows = near_rows(values, cutoff, points.dtype)
         starts, columns, squares = gathered_rows(len(points), TREE_ROWS, rows, n_threads)
     else:

@@ -219,7 +219,7 @@ def _readme(
     if isinstance(geometry, Columns) and geometry.of_table:
         given = defining.column_names(model, columns)
         renamed = "" if given == (model.source_ or {}).get("columns") else f" --names {','.join(given)}"
-    whole = definition.filled_in(
+    page = definition.filled_in(
         "readme.md",
         library={"plumed": "PLUMED", "colvars": "Colvars"}[to],
         version=__version__,
@@ -238,5 +238,5 @@ def _readme(
         listed=text,
         renamed=renamed,
     )
-    parts = [part.partition("\n") for part in f"\n{whole}".split("%%")]
+    parts = [part.partition("\n") for part in f"\n{page}".split("%%")]
     return "".join(body for words, _, body in parts if fits >= set(words.split()))

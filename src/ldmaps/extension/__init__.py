@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from ldmaps.extension.base import Extension
-from ldmaps.extension.distilled import Distillation, Distilled
-from ldmaps.extension.embedder import Coverage, Embedder, MovedLandmarks, OnlineStep
-from ldmaps.extension.nystrom import Nystrom
+from ldmaps.extension.base import Extension as Extension
+from ldmaps.extension.distilled import Distillation
+from ldmaps.extension.distilled import Distilled as Distilled
+from ldmaps.extension.embedder import Coverage, Embedder
+from ldmaps.extension.embedder import MovedLandmarks as MovedLandmarks
+from ldmaps.extension.embedder import OnlineStep as OnlineStep
+from ldmaps.extension.nystrom import Nystrom as Nystrom
 from ldmaps.settings import LANDMARK_FIT
 
 __all__ = [
-    "EXTENSIONS",
     "Coverage",
     "Distillation",
-    "Distilled",
     "Embedder",
-    "Extension",
-    "MovedLandmarks",
-    "Nystrom",
-    "OnlineStep",
-    "resolve_extension",
 ]
 
 #: What ``LandmarkDiffusionMap(extension=...)`` may be.

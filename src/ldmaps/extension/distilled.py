@@ -210,9 +210,9 @@ class _Candidate:
     moved: MovedLandmarks | None = None
 
 
-def _moved(problem: Problem, data: Rows, fitted: Rows, few: Rows, start: Setting) -> list[_Candidate]:
+def _moved(problem: Problem, data: Rows, fitted: Rows, sample: Rows, start: Setting) -> list[_Candidate]:
     """Return the fit with landmarks moved, or nothing where no rows are left to stand for some of them."""
-    places, setting = move(problem, few, start)
+    places, setting = move(problem, sample, start)
     representatives = _representatives(problem, data, places)
     if representatives is None:
         return []

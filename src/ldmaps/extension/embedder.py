@@ -442,7 +442,7 @@ class Projected:
         if len(parts) == 1:
             return parts[0]
         embedder, dtype = parts[0]._embedder, parts[0].coordinates.dtype
-        whole = Extended(sum(len(part.coordinates) for part in parts), embedder.n_components, dtype)
+        joined = Extended(sum(len(part.coordinates) for part in parts), embedder.n_components, dtype)
         for name in Extended.__slots__:
-            np.concatenate([getattr(part._extended, name) for part in parts], out=getattr(whole, name))
-        return cls(embedder, whole)
+            np.concatenate([getattr(part._extended, name) for part in parts], out=getattr(joined, name))
+        return cls(embedder, joined)

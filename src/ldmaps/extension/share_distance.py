@@ -45,15 +45,15 @@ def share_distances(
     """
     metric: Any = embedder.metric
     landmarks: Any = embedder.landmarks
-    compared: Any = points
+    others: Any = points
     if metric.has_local_scales:
-        metric, landmarks, compared = metric.plain, landmarks.plain, compared.plain
+        metric, landmarks, others = metric.plain, landmarks.plain, others.plain
     n_landmarks = len(landmarks)
     enough = share * float(multiplicities.sum()) * (1.0 - _ROUNDING)
     found = np.empty(len(points))
 
     def work(rows: slice) -> None:
-        squared = squared_tile(metric, compared, rows, landmarks)
+        squared = squared_tile(metric, others, rows, landmarks)
         order = np.argsort(squared, axis=1)
         covered = np.cumsum(multiplicities[order], axis=1)
         last = np.minimum((covered < enough).sum(axis=1), n_landmarks - 1)

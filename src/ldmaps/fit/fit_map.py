@@ -29,7 +29,7 @@ from ldmaps.fit.recipe import Recipe, choose_recipe, searched_points
 from ldmaps.fit.select import hold_out_for_calibration
 from ldmaps.fit.settings import FitSettings, Seeds
 from ldmaps.fit.solve_walk import solve_walk
-from ldmaps.progress import whole
+from ldmaps.progress import work
 
 _LOG = logging.getLogger("ldmaps")
 
@@ -38,7 +38,7 @@ def fit_map(data: Data, settings: FitSettings, squared: NDArray[Any] | None = No
     """Fit a map to data; ``squared`` are the d² between all members, where an earlier fit has kept them."""
     recipe, seeds = choose_recipe(settings, data), Seeds.spawn(settings.seed)
     _LOG.debug("fit of %d points: %s", len(data.points), recipe)
-    with whole("fit", expected_seconds(recipe, data)):
+    with work("fit", expected_seconds(recipe, data)):
         return _fitted(recipe, data, seeds, squared)
 
 

@@ -91,7 +91,7 @@ class Found(NamedTuple):
     end: int  # the byte behind them
     fault: str | None = None  # why no frame begins there; None if one may
 
-    def whole(self, size: int) -> tuple[Found, int]:
+    def complete(self, size: int) -> tuple[Found, int]:
         """Return those that end within so many bytes, and how many bytes another one lacks."""
         if self.end <= size:
             return self, 0
@@ -140,7 +140,7 @@ class FrameFormat(ABC):
             data = read(at, _PIECE if length < _FAR else _HEADER)
             found = self.find(data, 0, len(data), count)
             if not len(found.starts):
-                return Found(np.concatenate(parts), at, found.fault).whole(size)[0]
+                return Found(np.concatenate(parts), at, found.fault).complete(size)[0]
             parts.append(found.starts + at)
             count += len(found.starts)
             length = found.end - int(found.starts[-1])
@@ -180,7 +180,7 @@ class FrameFile:
         blocks: list[Block] = []
         left = n_frames
         while left:
-            found, missing = self._format.find(self._data, 0, left, self._frame).whole(len(self._data))
+            found, missing = self._format.find(self._data, 0, left, self._frame).complete(len(self._data))
             fault, end = found.fault, found.end
             if len(found.starts):
                 block = self._format.decode(self._data, found.starts, atoms)
@@ -211,7 +211,7 @@ class FrameFile:
         starts, end = self._index.starts, self._index.end
         begins, ends = starts[numbers].tolist(), np.append(starts[1:], end)[numbers].tolist()
         data = b"".join(self._at(begin, end - begin) for begin, end in zip(begins, ends, strict=True))
-        found, _ = self._format.find(data, 0, len(numbers), int(numbers[0])).whole(len(data))
+        found, _ = self._format.find(data, 0, len(numbers), int(numbers[0])).complete(len(data))
         block = self._format.decode(data, found.starts, atoms) if len(found.starts) else None
         count = 0 if block is None else len(block[0])
         if block is None or count < len(numbers):
@@ -251,12 +251,12 @@ class FrameFile:
         return data
 
 
-def cut_off(path: str, whole: int, why: str) -> InvalidInputError:
+def cut_off(path: str, n_readable: int, why: str) -> InvalidInputError:
     """Return the error of a file whose frames can be read up to one."""
-    if not whole:
+    if not n_readable:
         return InvalidInputError(f"{path} has no readable frame ({why}); is it empty, or of another format?")
     return InvalidInputError(
-        f"{path} is cut off or damaged: frame {whole} cannot be read ({why}), the {whole} before it can; copy the "
-        "file again, or use those with ",
-        Named("stop", whole),
+        f"{path} is cut off or damaged: frame {n_readable} cannot be read ({why}), the {n_readable} before "
+        "it can; copy the file again, or use those with ",
+        Named("stop", n_readable),
     )

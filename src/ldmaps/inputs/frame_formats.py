@@ -176,8 +176,8 @@ def _layout(data: bytes, at: int) -> _Layout | str | None:
     fields += [("box", f"(3,3){number}", behind)] if sizes[2] else []
     fields += [("xyz", f"({n_atoms},3){number}", behind + sum(sizes[:7]))] if sizes[7] else []
     names, formats, offsets = zip(*fields, strict=True)
-    placed = {"names": names, "formats": formats, "offsets": offsets, "itemsize": behind + sum(sizes)}
-    return _Layout(n_atoms, header, np.dtype(placed))  # type: ignore[call-overload]
+    record = {"names": names, "formats": formats, "offsets": offsets, "itemsize": behind + sum(sizes)}
+    return _Layout(n_atoms, header, np.dtype(record))  # type: ignore[call-overload]
 
 
 _FIXED, _HAS_BOX, _HAS_FOURTH, _CHARMM = 8, 10, 11, 19
@@ -314,8 +314,8 @@ def _found(kind: np.dtype[Any], data: bytes, at: int, most: int) -> Found:
     length, width = kind.itemsize, kind[0].itemsize
     # One that has begun is found, too, if its first mark is there.
     count = min(most, max(0, (len(data) - at - width) // length + 1))
-    whole = min(count, max(0, (len(data) - at) // length))
-    read, sound = np.frombuffer(data, kind, whole, at), np.ones(whole, bool)
+    n_complete = min(count, max(0, (len(data) - at) // length))
+    read, sound = np.frombuffer(data, kind, n_complete, at), np.ones(n_complete, bool)
     for name in kind.names or ():
         if name[0] in "<>":
             sound &= read[name] == kind[name[1:]].itemsize

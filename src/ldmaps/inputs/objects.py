@@ -140,13 +140,13 @@ def select_group(group: Any, reading: Reading) -> tuple[Any, Selection]:
     if not len(group):
         raise InvalidInputError("the atom group is empty; choose other atoms")
     chosen = np.asarray(group.indices, dtype=np.intp)
-    whole = group.universe.atoms
+    all_atoms = group.universe.atoms
 
     def labels_of(read: NDArray[np.intp]) -> Sequence[str]:
-        return _group_atoms(whole[read]).labels or [f"atom {index}" for index in read]
+        return _group_atoms(all_atoms[read]).labels or [f"atom {index}" for index in read]
 
     bonds = _group_bonds(group.universe)
-    return group, chosen_among(len(whole), bonds, chosen, _group_atoms(group), labels_of, reading)
+    return group, chosen_among(len(all_atoms), bonds, chosen, _group_atoms(group), labels_of, reading)
 
 
 def _group_atoms(group: Any) -> Atoms:

@@ -112,9 +112,9 @@ class Molecules:
         shifts = np.zeros(frames.shape)
         for begin, end in zip(self._levels[:-1], self._levels[1:], strict=True):
             shifts[:, self._children[begin:end]] = shifts[:, self._parents[begin:end]] + turns[:, begin:end]
-        whole = frames + shifts @ box
+        joined = frames + shifts @ box
         if len(self._rings):
-            closing = (whole[:, self._rings[:, 0]] - whole[:, self._rings[:, 1]]) @ inverse
+            closing = (joined[:, self._rings[:, 0]] - joined[:, self._rings[:, 1]]) @ inverse
             if (np.abs(closing) > 0.5).any():
                 bad = int(numbers[np.argmax((np.abs(closing) > 0.5).any(axis=(1, 2)))])
                 raise InvalidInputError(
@@ -122,7 +122,7 @@ class Molecules:
                     f"choose other atoms, ",
                     *KEEP_HINT,
                 )
-        return np.asarray(whole, dtype=np.float32)
+        return np.asarray(joined, dtype=np.float32)
 
     def _gathered(self, frames: Frames, box: Boxes, numbers: Numbers, file: str) -> Frames:
         """Move every molecule to the image nearest to the largest one."""

@@ -270,10 +270,10 @@ class TableSource(PointSource):
                 self._n_rows += len(chunk)
                 if self._drops and np.isnan(chunk.frames).any():
                     lacking = np.isnan(chunk.frames).reshape(len(rows), -1)
-                    whole = ~lacking.any(axis=1)
-                    self._n_missing += int(np.count_nonzero(~whole))
+                    complete = ~lacking.any(axis=1)
+                    self._n_missing += int(np.count_nonzero(~complete))
                     self._alone_missing += lacking[lacking.sum(axis=1) == 1].sum(axis=0)
-                    chunk = chunk.take(whole)
+                    chunk = chunk.take(complete)
                 count += len(chunk)
                 if len(chunk):
                     yield chunk

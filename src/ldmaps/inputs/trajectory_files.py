@@ -179,8 +179,8 @@ class TrajectoryFiles(SelectedFrames):
         try:
             return handle.read(count, self._selection.read_or_none(self._n_file_atoms))  # type: ignore[no-any-return]
         except (RuntimeError, OSError) as error:
-            whole = self._last_whole_frame(path, position)
-            raise cut_off(path, whole, one_line(error, 160)) from error
+            n_readable = self._last_whole_frame(path, position)
+            raise cut_off(path, n_readable, one_line(error, 160)) from error
 
     def _last_whole_frame(self, path: str, position: int) -> int:
         with closing(self._open(path)) as handle:

@@ -156,9 +156,9 @@ def _certified(
     walk = reference.walk
     watched, runs = watched_distances(walk.metric, walk.points, None, rng, walk.n_threads)
     columns = [*watched.T, *reference.own_coordinates.T]
-    whole = [slice(0, len(walk.points))]
+    one_run = [slice(0, len(walk.points))]
     time = max(
-        longest_memory(column, runs if len(column) == len(watched) and place < watched.shape[1] else whole)
+        longest_memory(column, runs if len(column) == len(watched) and place < watched.shape[1] else one_run)
         for place, column in enumerate(columns)
     )
     held = hold_out(

@@ -24,7 +24,6 @@ __all__ = [
     "PrunedSpanningTree",
     "Uniform",
     "assign",
-    "resolve_selector",
 ]
 
 SELECTORS: dict[str, type[LandmarkSelector]] = {

@@ -21,7 +21,9 @@ def summary_lines(model: Any) -> list[str]:
     record = model.map_.record
     if record is not None:
         names = ", ".join(record.names)
-        return wrapped([f"{record.kind} ({names}) on {model.embedder_.n_landmarks:,} landmarks", *record.lines])
+        return wrapped(
+            [f"{record.kind} ({names}) on {model.embedder_.n_landmarks:,} landmarks", *record.lines]
+        )
     k = model.n_components_
     count = f"{len(model.embedding_):,}" if hasattr(model, "embedding_") else "unsaved"
     n_landmarks = f"{model.embedder_.n_landmarks:,}"

@@ -21,7 +21,6 @@ from ldmaps.metrics.rmsd import RMSD
 from ldmaps.metrics.standardized import StandardizedEuclidean
 
 __all__ = [
-    "METRICS",
     "RMSD",
     "Affinity",
     "EarthMover",
@@ -34,7 +33,6 @@ __all__ = [
     "Points",
     "Precomputed",
     "StandardizedEuclidean",
-    "resolve_metric",
 ]
 
 #: The name of each metric, as users and model files spell it.
@@ -63,14 +61,7 @@ _MADE_OF = {
 
 
 def resolve_metric(metric: Metric | str | Callable[..., Any]) -> Metric:
-    """Return the metric meant by ``metric``: itself, that of a name with its defaults, or one of a function f(x, y).
-
-    Examples
-    --------
-    >>> from ldmaps.metrics import resolve_metric
-    >>> resolve_metric("euclidean")
-    Euclidean()
-    """
+    """Return the metric meant by ``metric``: itself, that of a name with its defaults, or one of a function f(x, y)."""
     if isinstance(metric, Metric):
         return metric
     if isinstance(metric, str):

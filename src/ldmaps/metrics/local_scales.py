@@ -89,8 +89,8 @@ class LocalScales(Metric):
         """Write d'²(a[i], b[j]) to ``out``; points without a factor take it from the points on the other side."""
         a, b = cast(LocalPoints, a), cast(LocalPoints, b)
         self.plain.squared_block(a.plain, rows, b.plain, cols, out)
-        whole = out if cols.stop - cols.start == len(b) else None
-        left = self._factors(a, rows, b, whole).astype(out.dtype)
+        all_squares = out if cols.stop - cols.start == len(b) else None
+        left = self._factors(a, rows, b, all_squares).astype(out.dtype)
         right = self._factors(b, cols, a, None).astype(out.dtype)
         out *= left[:, None] * right  # their product first, so that d'(x, y) = d'(y, x) to the last bit
 
@@ -124,8 +124,10 @@ class LocalScales(Metric):
             # ∂ln f/∂d_m² = −p v_m (ln f_m − ln f)/d_m². At a landmark, where d is 0, f is flat.
             distinct = np.where(unscaled > 0, unscaled, np.inf).astype(np.float64)
             slopes = -POWER * shown * (logs - own[:, None]) / distinct
-            whole = np.einsum("ncj,nj->nc", shares.astype(np.float64), squared.astype(np.float64))
-            of_squares = shares * np.exp(own[:, None] + logs)[:, None] + whole[:, :, None] * slopes[:, None]
+            own_slopes = np.einsum("ncj,nj->nc", shares.astype(np.float64), squared.astype(np.float64))
+            of_squares = (
+                shares * np.exp(own[:, None] + logs)[:, None] + own_slopes[:, :, None] * slopes[:, None]
+            )
             by_plain(X, unscaled, np.ascontiguousarray(of_squares, shares.dtype), gradient)
 
         return add_up

@@ -159,10 +159,10 @@ def to_panels(frames: NDArray[Any]) -> NDArray[Any]:
     n, depth = frames.shape
     panels = new_panels(n, depth, frames.dtype)
     lanes = panels.shape[2]
-    whole = n // lanes
-    panels[:whole] = frames[: whole * lanes].reshape(whole, lanes, depth).transpose(0, 2, 1)
+    n_full = n // lanes
+    panels[:n_full] = frames[: n_full * lanes].reshape(n_full, lanes, depth).transpose(0, 2, 1)
     if n % lanes:
-        panels[-1, :, : n % lanes] = frames[whole * lanes :].T
+        panels[-1, :, : n % lanes] = frames[n_full * lanes :].T
     return panels
 
 

@@ -101,14 +101,14 @@ def diagnose(
 
 def handfuls(coordinates: NDArray[Any], multiplicities: _Array, n_points: int) -> dict[int, NDArray[np.intp]]:
     """Return, for each coordinate that suspiciously few points carry, the landmarks that do."""
-    few = min(max(1, int(FEW_SHARE * n_points)), MOST_FEW)
+    most = min(max(1, int(FEW_SHARE * n_points)), MOST_FEW)
     found = {}
     for number, coordinate in enumerate(coordinates.T):
         parts = multiplicities * np.asarray(coordinate, dtype=np.float64) ** 2
         order = np.argsort(parts)[::-1]
         # The fewest that make up most of it, the heaviest first.
         carrying = order[: np.searchsorted(np.cumsum(parts[order]), CARRIED * parts.sum()) + 1]
-        if multiplicities[carrying].sum() * (n_points / multiplicities.sum()) < few + 0.5:
+        if multiplicities[carrying].sum() * (n_points / multiplicities.sum()) < most + 0.5:
             found[number] = carrying
     return found
 

@@ -47,17 +47,19 @@ def find_harmonics(modes: _Array, weights: _Array, states: States) -> tuple[_Arr
     known: dict[tuple[int, ...], LocalFits] = {}  # which all later modes share
     for place in range(n_separating, count):
         shares, sure = dict.fromkeys(_sets_of(new), -np.inf), set()
-        for few in shares:
-            shares[few] = known.setdefault(few, LocalFits(within, few)).share_of(place, at_least=HARMONIC)
-            if shares[few] >= HARMONIC:
+        for modes_tried in shares:
+            shares[modes_tried] = known.setdefault(modes_tried, LocalFits(within, modes_tried)).share_of(
+                place, at_least=HARMONIC
+            )
+            if shares[modes_tried] >= HARMONIC:
                 break
-        chosen = max(shares, key=lambda few: shares[few])
+        chosen = max(shares, key=lambda modes_tried: shares[modes_tried])
         while (
             shares[chosen] < HARMONIC and chosen not in sure
         ):  # what seems best is asked about all landmarks
             sure.add(chosen)
             shares[chosen] = known[chosen].share_of(place)
-            chosen = max(shares, key=lambda few: shares[few])
+            chosen = max(shares, key=lambda modes_tried: shares[modes_tried])
         r2[place] = shares[chosen]
         if r2[place] >= HARMONIC:
             follows[place, chosen] = True

@@ -71,7 +71,9 @@ def _reasons(sampling: Sampling, judged: list[int], n_components: int, setting: 
     why = ["as many as were asked for"] if setting != "gap" else []
     if setting == "gap" and sampling.n_states > 1:
         separating = names_of(range(min(sampling.n_states - 1, n_components)))
-        why.append(f"{separating} separate{'s' * (sampling.n_states == 2)} {sampling.n_states} metastable states")
+        why.append(
+            f"{separating} separate{'s' * (sampling.n_states == 2)} {sampling.n_states} metastable states"
+        )
         kept = kept[sampling.n_states - 1 :]
     why += _phrases(sampling, kept)
     if setting == "gap" and n_components == 2 and 1 in kept and _doubt(sampling, 1):
@@ -122,7 +124,11 @@ def _correlation_time(sampling: Sampling, mode: int) -> tuple[str, str, str]:
         return "", "", ""
     time, error, independent = sampling.times[mode]
     factor, unit = readable_unit(sampling.unit, time)
-    return f"{with_error(factor * time, factor * error, 2)} {unit}", sampling.timescale(mode), f"{independent:,.0f}"
+    return (
+        f"{with_error(factor * time, factor * error, 2)} {unit}",
+        sampling.timescale(mode),
+        f"{independent:,.0f}",
+    )
 
 
 def why_kept(

@@ -68,8 +68,8 @@ def find_states(eigenvalues: _Array, modes: _Array, weights: _Array) -> States:
 
 def _are_populated(labels: NDArray[np.intp], weights: _Array, count: int, *, is_apart: bool) -> bool:
     """Say whether every state has more than a handful of points: a mode may also single out an outlier."""
-    few = min(FEW_APART if is_apart else FEW_POINTS, FEW_SHARE * weights.sum())
-    return bool((np.bincount(labels, weights, count) > few).all())
+    least = min(FEW_APART if is_apart else FEW_POINTS, FEW_SHARE * weights.sum())
+    return bool((np.bincount(labels, weights, count) > least).all())
 
 
 def relaxation_rates(eigenvalues: _Array) -> _Array:

@@ -41,7 +41,7 @@ class NpyDecoder(Decoder):
     @property
     def ready(self) -> int:
         """How many whole rows there are; at the end also what is left of a message that was cut off."""
-        return self._whole() or int(self._is_cut_off)
+        return self._n_complete() or int(self._is_cut_off)
 
     @property
     def _is_cut_off(self) -> bool:
@@ -52,7 +52,7 @@ class NpyDecoder(Decoder):
     def _row_bytes(self) -> int:
         return math.prod(self._shape) * self._dtype.itemsize
 
-    def _whole(self) -> int:
+    def _n_complete(self) -> int:
         self._read_headers()
         return min(self._left, len(self._data) // self._row_bytes) if self._left else 0
 
@@ -68,7 +68,7 @@ class NpyDecoder(Decoder):
 
     def take(self, most: int) -> Records:
         """Return up to ``most`` rows."""
-        count, width = min(most, self._whole()), self._facts.get("n_features")
+        count, width = min(most, self._n_complete()), self._facts.get("n_features")
         if not count and self._is_cut_off:
             return self._cut_off()
         size = count * self._row_bytes

@@ -120,7 +120,7 @@ class GrowingTrajectory(Source):
             self._advance(self._format.next_start(self._data))
         found = self._format.find(self._data, 0, most, self._frame)
         self._searching = self._searching and not len(found.starts)
-        found, self._missing = found.whole(len(self._data))
+        found, self._missing = found.complete(len(self._data))
         return found
 
     def _past_header(self) -> bool:
