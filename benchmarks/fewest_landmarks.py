@@ -193,16 +193,20 @@ class ExactMaps:
 
     known: dict[tuple[Any, ...], tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
-    def at(self, name: str, model: LandmarkDiffusionMap, old: np.ndarray, new: np.ndarray) -> Any:
+    def at(
+        self, name: str, model: LandmarkDiffusionMap, old: np.ndarray, new: np.ndarray, metric: Any
+    ) -> Any:
         """Return the new points' coordinates on the map that this one stands for, and the ranges of these."""
-        used = np.setdiff1d(np.arange(len(old)), model.diagnosis_.left_out)
         # Not always the leading ones: harmonics are left out.
         modes = [int(np.abs(model.spectrum_ - value).argmin()) for value in model.eigenvalues_]
-        key = (name, model.epsilon_, *modes, used.tobytes())
+        key = (name, model.bandwidth_.rule, *modes)
         if key not in self.known:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", LdmapsWarning)
-                exact = DiffusionMap(max(modes) + 1, model.epsilon_, model.metric).fit(old[used])
+                # By the rule: a given ε neither leaves points out nor keeps states apart.
+                exact = DiffusionMap(max(modes) + 1, model.bandwidth_.rule, metric).fit(old)
+            if not np.isclose(exact.epsilon_, model.epsilon_, rtol=1e-6):
+                raise SystemExit(f"{name}: the exact map has another epsilon than the one that was fitted")
             ranges = np.ptp(exact.embedding_[:, modes], axis=0)
             self.known[key] = exact.transform(new)[:, modes], ranges
         return self.known[key]
@@ -226,7 +230,7 @@ def trial(data: Points, seed: int, shared: SharedWalks, exact_maps: ExactMaps) -
             }
         seconds = time.process_time() - start + shared.seconds
     promise = model.certificate_
-    exact, ranges = exact_maps.at(data.name, model, old, new)
+    exact, ranges = exact_maps.at(data.name, model, old, new, metric)
     errors = np.sort(point_errors(exact, model.transform(new), ranges=ranges))
     best = errors[: int(promise.share * len(errors))]
     z_of_share = float(np.sqrt((best**2).mean()))
