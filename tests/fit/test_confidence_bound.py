@@ -52,6 +52,22 @@ def test_errors_of_two_groups_keep_their_blocks_and_weights():
     assert both.mean(both.squares) == pytest.approx((6 + 2 * 3) / 10)
 
 
+def test_fitted_errors_count_as_held_out_ones_allow():
+    """Those of a fit that follows its points too closely are raised to what others show, less a standard error."""
+    held_out = HeldOutErrors.independent(np.tile([9.0, 11.0], 50))
+    error = np.tile([9.0, 11.0], 50).std(ddof=1) / 10.0
+    fitted = HeldOutErrors.independent(np.tile([4.0, 6.0], 100))
+    raised = held_out.raised(fitted, 0.99)
+    np.testing.assert_allclose(raised.squares, fitted.squares * (10.0 - error) / 5.0)
+    assert raised.blocks is fitted.blocks
+    # As large ones, or larger ones, stay; and the worst hundredth of either does not matter.
+    alike = HeldOutErrors.independent(np.tile([9.0, 10.9], 100))
+    assert held_out.raised(alike, 0.99) is alike
+    with_worst = HeldOutErrors.independent(np.append(np.tile([9.0, 11.0], 99), [1e4, 11.0]))
+    np.testing.assert_allclose(with_worst.raised(fitted, 0.98).squares, raised.squares, rtol=0.01)
+    assert HeldOutErrors.independent(np.full(1, 9.0)).raised(fitted, 0.99) is fitted
+
+
 @pytest.mark.parametrize("confidence", [0.9, 0.95, 0.9875])
 def test_with_skewness_halls_transformation_of_the_bound_is_students_quantile(confidence):
     squares = np.random.default_rng(0).exponential(size=60) ** 1.5

@@ -364,7 +364,7 @@ def _refused(
     tolerance: float, n_landmarks: int, bound: float, errors: HeldOutErrors, n_tried: int, share: float
 ) -> Refused:
     """Return the refusal of a bound that is too high; it says where few points are to blame."""
-    squares = np.minimum(errors.squares, errors.threshold(share))
+    squares = errors.clipped(share)
     running = np.cumsum(np.sort(squares)[::-1])
     n_carrying = int(np.searchsorted(running, 0.5 * running[-1])) + 1
     reason = ""

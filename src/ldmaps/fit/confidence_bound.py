@@ -19,7 +19,7 @@ E[s | s > m] = m + ∫_m^R (x/m)^(-1/γ) dx.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -55,6 +55,20 @@ class HeldOutErrors:
             np.concatenate([self.weights, others.weights]),
             np.concatenate([self.blocks, others.blocks + after]),
         )
+
+    def raised(self, others: HeldOutErrors, share: float) -> HeldOutErrors:
+        """Return other errors, times what makes their mean one standard error less than these' where it is still less.
+
+        Means are those of this share of the points and, for the others, where the worst begin.
+        """
+        means = self.block_values(self.clipped(share))
+        error = float(means.std(ddof=1)) / math.sqrt(len(means)) if len(means) > 1 else math.inf
+        lowest, mean = float(means.mean()) - error, others.mean(others.clipped(share))
+        return others if lowest <= mean else replace(others, squares=others.squares * (lowest / mean))
+
+    def clipped(self, share: float) -> _Array:
+        """Return the squares, the worst ones as large as where the worst begin: those are not known well."""
+        return np.minimum(self.squares, self.threshold(share))
 
     @property
     def n_blocks(self) -> int:
@@ -121,8 +135,8 @@ def bound_z(errors: HeldOutErrors, share: float, confidence: float, n_points: in
 
     ``n_points`` gives the bound that so many points like these are likely to have.
     """
-    # Large errors count as where the worst begin rather than not at all, because that place is not known well.
-    clipped = np.minimum(errors.squares, errors.threshold(share))
+    # Not the errors of the others alone, because the place where the worst begin is not known well.
+    clipped = errors.clipped(share)
     blocks = errors.block_values(clipped)
     n = len(blocks) if n_points is None else max(2, round(len(blocks) * n_points / len(clipped)))
     return math.sqrt(bound_mean(blocks, confidence, n))

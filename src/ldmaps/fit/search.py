@@ -3,8 +3,9 @@
 The search compares maps at the points that were held out for it and, while a fit follows these little, at those that
 were fitted to: what is to be foreseen is a bound that a hundredth of the points decides, and a few hundred tell little
 of it. A fit of p numbers to n values has squared errors at other points (1 − p/n)⁻² times those at its own (generalised
-cross-validation: Golub, Heath and Wahba, Technometrics 21, 215 (1979)). The certificate rests on points that none of
-this has seen.
+cross-validation: Golub, Heath and Wahba, Technometrics 21, 215 (1979)), and more where the few points that decide are
+followed more closely than others, which the points held out for the search show. The certificate rests on points that
+none of this has seen.
 """
 
 from __future__ import annotations
@@ -162,7 +163,7 @@ class ToleranceSearch:
         followed = self._n_chosen(fit.step) / len(self.held.fitted)
         if followed <= MOST_FOLLOWED:
             seen = fitted.squares(fit.embedder, is_matched=is_matched) / (1.0 - followed) ** 2
-            searching = searching.and_those(fitted.errors(seen, block))
+            searching = searching.and_those(searching.raised(fitted.errors(seen, block), self._share))
         squares = certify.squares(fit.embedder, is_matched=is_matched)
         # Too few of these make one block, which has no bound.
         certifying = certify.errors(squares, certify.independent_block(squares) or len(certify))
