@@ -37,7 +37,9 @@ RUNNABLE := $(VENV)/.runnable
 INSTALLED := $(VENV)/.installed
 # The folder too: its time tells of files that are gone.
 KERNELS := CMakeLists.txt src/ldmaps/kernels $(wildcard src/ldmaps/kernels/*.cpp src/ldmaps/kernels/*.h)
-# Python compiles to bytecode what it loads; pip would do so with all that is installed.
+# Python compiles to bytecode what it loads; pip would do so with all that is installed. Where it is told to write no
+# bytecode, as in many containers, each of the hundreds of processes that tests start would compile everything again.
+unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip install --quiet --no-compile
 # The same folder and the same tools every time, so that ninja compiles only what changed.
 BUILD := MAKEFLAGS= $(PIP) --no-build-isolation --no-deps -C build-dir="build/{wheel_tag}" --editable .
