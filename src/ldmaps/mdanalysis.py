@@ -98,7 +98,7 @@ class LandmarkDiffusionMapAnalysis(AnalysisBase):
             )
         if model is not None and settings:
             raise InvalidInputError(
-                f"{', '.join(settings)}: settings of a fit, but model= is fitted already; leave out one of both"
+                f"{', '.join(settings)}: settings of a fit, but model= is fitted already; leave out one of the two"
             )
         facts = {} if model is None else model.source_ or {}
         atoms = universe_or_group.atoms

@@ -177,7 +177,7 @@ def test_frames_of_the_transition_state(folder, sets, files, capsys):
     [
         ([], "--learn slow_modes needs --lag"),
         (["--learn", "committor", "--source", "1"], "--learn committor needs --target"),
-        (["--lag", "1", "--source", "1"], "--source does not go with --learn slow_modes"),
+        (["--lag", "1", "--source", "1"], "--source cannot be combined with --learn slow_modes"),
         (["--lag", "0.07"], "--lag 0.07 s is not a multiple of the 0.05 s between rows; use 0.05 or 0.1"),
         (["--learn", "passage_time", "--lag", "1", "--target", "lost"], "there is no set 'lost'"),
         (["--learn", "observable", "--values", "nowhere.csv:x"], "there is no table 'nowhere.csv:x'"),

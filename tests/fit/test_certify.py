@@ -247,12 +247,10 @@ def test_rows_with_memory_are_held_out_in_long_blocks_apart_from_fitted_ones(tim
 def test_rows_that_remember_too_long_are_refused_with_what_they_are_worth():
     found = hold_out(1500, Memory(54.0, 0), np.random.default_rng(0))
     assert isinstance(found, TooFewIndependent)
-    assert "1,500 rows may be worth only 14 independent ones" in str(found.error(1.0))
+    assert "1,500 rows may contain only 14 independent samples" in str(found.error(1.0))
     assert isinstance(hold_out(1500, Memory(0.6, 100), np.random.default_rng(0)), TooFewIndependent)
     walk = np.cumsum(np.random.default_rng(0).normal(size=(600, 2)), axis=0)
-    with pytest.raises(
-        ToleranceError, match=r"600 rows may be worth only \d+ independent .* Simulate longer"
-    ):
+    with pytest.raises(ToleranceError, match=r"600 rows may contain only \d+ independent .* Simulate longer"):
         LandmarkDiffusionMap(2, "connected", tolerance=5.0).fit(walk)
 
 

@@ -323,7 +323,7 @@ def test_a_mean_passage_time_weighs_frames_of_the_source(brown, brown_map, brown
 def test_times_that_come_out_below_0_are_warned_about(brown_map, brown_runs):
     points = brown_runs.points
     weights = np.where(points[:, 1] > 0.5, 0.01, 1.0)  # as if nearly all frames had left the source
-    with pytest.warns(AccuracyWarning, match="mfpt came out below 0 for 100 % of what is outside the target"):
+    with pytest.warns(AccuracyWarning, match="mfpt is negative for 100 % of what is outside the target"):
         found = brown_map.passage_time(
             points,
             source=IN_A(points),

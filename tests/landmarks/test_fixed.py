@@ -46,7 +46,7 @@ def test_any_array_of_integers_will_do(indices):
         (["a", "b"], r"integers, got shape \(2,\) of <U1"),
         ([0, 20], r"must lie in 0 … 19, got values from 0 to 20"),
         ([-1, 4], r"must lie in 0 … 19, got values from -1 to 4"),
-        ([2, 7, 3, 7], r"must be different, but 7 stands there twice"),
+        ([2, 7, 3, 7], r"must be different, but 7 is listed twice"),
     ],
 )
 def test_indices_that_do_not_fit(indices, text):

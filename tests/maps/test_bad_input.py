@@ -83,7 +83,7 @@ def test_bad_settings(estimator, settings, message):
         ({"n_components": 5, "n_landmarks": 5}, "needs at least 6 landmarks"),
         ({"landmarks": "medoids"}, '"pst", "kmedoids"'),
         ({"landmarks": "pst", "n_landmarks": 10}, "fixes the number of landmarks itself"),
-        ({"landmarks": [1, 2, 2]}, "2 stands there twice"),
+        ({"landmarks": [1, 2, 2]}, "2 is listed twice"),
         ({"landmarks": [1, 50]}, r"0 … 39"),
         ({"landmarks": [0.5, 1.0]}, "integers"),
         ({"landmarks": 7}, "a name, a selector or an array"),

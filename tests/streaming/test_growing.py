@@ -238,7 +238,7 @@ def test_frames_that_are_written_over_are_an_error(files, tmp_path, extension):
             assert source.poll(100, 0.0).empty
         data[-9] ^= 1
         path.write_bytes(data)
-        with pytest.raises(SourceError, match="was written over"):
+        with pytest.raises(SourceError, match="was overwritten"):
             source.poll(100, 0.0)
     finally:
         source.close()

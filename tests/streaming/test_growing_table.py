@@ -139,7 +139,7 @@ def test_a_file_that_is_written_over_is_an_error_at_the_next_look(tmp_path, befo
         source.poll(10, 0.0)
         path.write_bytes(rewritten)
         with pytest.raises(
-            SourceError, match="shrank" if len(rewritten) < len(before) else "was written over"
+            SourceError, match="shrank" if len(rewritten) < len(before) else "was overwritten"
         ):
             source.poll(10, 0.0)
     finally:

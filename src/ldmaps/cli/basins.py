@@ -10,7 +10,7 @@ from ldmaps.text_layout import aligned
 
 SHOWN = ""
 EPILOG = """\
-population: share of the points; those in a core count whole, others by
+population: share of the points; those in a core count fully, others by
 membership. core: share of those whose membership is at least --enter. A
 transition is counted when the core of another basin is entered; dwell is the
 mean time until then, with its error.

@@ -150,7 +150,8 @@ def _check_options(arguments: argparse.Namespace) -> None:
     for name in ["lag", "modes", "source", "target", "values", "name", "regions", "n_basins", "plot"]:
         if getattr(arguments, name) is not None and name not in allowed[kind].split():
             raise InvalidInputError(
-                f"--{name.replace('_', '-')} does not go with --learn {kind}; leave it out, or choose another --learn"
+                f"--{name.replace('_', '-')} cannot be combined with --learn {kind}; leave it out, or choose "
+                "another --learn"
             )
 
 
@@ -197,7 +198,9 @@ def _in_unit(lag: Lag, model: Any, source: PointSource) -> float:
             if known
             else f"it has no times: use {series.unit}"
         )
-        raise InvalidInputError(f"--lag {number:g}{unit} is in no unit of {source.describe()}; {has}")
+        raise InvalidInputError(
+            f"--lag {number:g}{unit}: {source.describe()} has no such unit of time; {has}"
+        )
     return number * known[unit]
 
 

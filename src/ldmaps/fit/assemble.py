@@ -364,7 +364,7 @@ def warn_about_walk(all_data: Data, chosen: Chosen, refusals: list[Refused]) -> 
         warn(
             DisconnectedWarning(
                 f"{len(sizes)} groups without a transition between them: {_listed(sizes)} {item}. The first "
-                f"{'coordinate tells' if len(sizes) == 2 else f'{len(sizes) - 1} coordinates tell'} them apart, and "
+                f"{'coordinate separates' if len(sizes) == 2 else f'{len(sizes) - 1} coordinates separate'} them, and "
                 "groups_ has the group of each point. Rates between them cannot be estimated: sample transitions, or "
                 "fit each group separately to see more of its structure"
             )

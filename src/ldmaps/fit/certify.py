@@ -370,8 +370,8 @@ def _refused(
     reason = ""
     if math.isinf(bound):
         reason = (
-            "the errors of consecutive points are so strongly correlated that all held-out points are worth fewer than "
-            f"{MIN_CERTIFYING} independent ones, too few for a bound"
+            "the errors of consecutive points are so strongly correlated that all held-out points amount to fewer than "
+            f"{MIN_CERTIFYING} independent samples, too few for a bound"
         )
     elif n_carrying < FEW_CARRYING:
         reason = (

@@ -43,8 +43,8 @@ def check_names(names: Sequence[str]) -> None:
     for name in names:
         if not is_name(name):
             raise InvalidInputError(
-                f"a coordinate cannot be called {name!r:.80}: its name must begin with a letter, go on with letters, "
-                f"digits or _, have at most 40 of them, and not be one of {', '.join(sorted(TAKEN))}"
+                f"a coordinate cannot be called {name!r:.80}: its name must begin with a letter, continue with "
+                f"letters, digits or _, have at most 40 of them, and not be one of {', '.join(sorted(TAKEN))}"
             )
     if len(set(names)) < len(names):
         raise InvalidInputError(f"coordinates need different names, got {', '.join(names)}")

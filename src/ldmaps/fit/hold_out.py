@@ -93,9 +93,9 @@ class TooFewIndependent:
         return ToleranceError(
             tolerance,
             reason=(
-                f"{self.n_points:,} rows may be worth only {self.n_independent:.0f} independent ones, because "
+                f"{self.n_points:,} rows may contain only {self.n_independent:.0f} independent samples, because "
                 f"consecutive rows resemble each other; at least {FEWEST_INDEPENDENT:.0f} are needed. Simulate longer, "
-                "or thin the rows and take the certificate for independent draws from the basins that were visited. "
+                "or thin the rows; the certificate then holds for independent draws from the basins that were visited. "
                 "If the rows are independent and only sorted, shuffle them. ",
                 Named("n_landmarks"),
                 " fits a map without a certificate",

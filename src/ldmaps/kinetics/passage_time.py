@@ -95,9 +95,9 @@ def _warn_of_no_time(values: NDArray[np.float64], name: str) -> None:
     if share > MOST_CUT:
         warn(
             AccuracyWarning(
-                f"{name} came out below 0 for {100 * share:.0f} % of what is outside the target, so it is unknown: "
-                "weights or starts of runs are too far from equilibrium; leave out sample_weight, or give weights that "
-                "make the data an equilibrium sample"
+                f"{name} is negative for {100 * share:.0f} % of what is outside the target, so it is reported as "
+                "unknown: weights or starts of runs are too far from equilibrium; leave out sample_weight, or "
+                "give weights that make the data an equilibrium sample"
             )
         )
 

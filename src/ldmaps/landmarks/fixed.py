@@ -59,6 +59,6 @@ def check_indices(indices: ArrayLike, n_points: int) -> NDArray[np.intp]:
     unique, counts = np.unique(array, return_counts=True)
     if len(unique) < len(array):
         raise InvalidInputError(
-            f"landmark indices must be different, but {unique[counts > 1][0]} stands there twice"
+            f"landmark indices must be different, but {unique[counts > 1][0]} is listed twice"
         )
     return array.astype(np.intp)

@@ -187,8 +187,8 @@ class DiffusionEstimator(LearnedAttributes, TransformerMixin, BaseEstimator):
         if n_lost:
             warn(
                 AccuracyWarning(
-                    f"{n_lost} of {len(wanted)} rows of coordinates have no point that the map takes there within 1 % "
-                    "of the range; they are NaN. They probably lie outside of the embedded points"
+                    f"for {n_lost} of {len(wanted)} rows of coordinates no point was found that the map projects to "
+                    "within 1 % of the range of them; these are NaN. They probably lie outside of the embedded points"
                 )
             )
         points, spread = found.points / scales, found.spread / scales

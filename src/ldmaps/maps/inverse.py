@@ -76,7 +76,7 @@ class Inverse:
         n_points = len(self._places)
         if n_points <= self._n_near:
             raise InvalidInputError(
-                f"{n_points} {name} are too few to go back from coordinates to points by: {self._n_near + 1} are "
+                f"{n_points} {name} are too few to reconstruct points from coordinates: {self._n_near + 1} are "
                 "needed; pass points of the map as X, or fit it with more landmarks"
             )
         rows = np.unique(np.linspace(0, n_points - 1, _JUDGED).round().astype(np.intp))
@@ -84,9 +84,10 @@ class Inverse:
         reached = float(np.quantile(errors, SHARE))
         if not reached <= ALLOWED:
             raise InvalidInputError(
-                f"this map cannot be inverted: of its {name}, each found from the others, {100 * SHARE:g} % come back "
-                f"within {reached:.2g} % of the coordinates' range, and {ALLOWED:g} % is needed. Its coordinates do not"
-                " determine its points well enough; fit more landmarks or other components, pass points of the map as "
+                f"this map cannot be inverted: each of its {name} was reconstructed from the others, and "
+                f"{100 * SHARE:g} % of them come back within {reached:.2g} % of the coordinates' range, where "
+                f"{ALLOWED:g} % is needed. Its coordinates do not determine its points well enough; fit more "
+                "landmarks or other components, pass points of the map as "
                 "X, or take real points with ldmaps.analysis.frames_along"
             )
 

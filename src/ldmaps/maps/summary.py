@@ -53,7 +53,7 @@ def summary_lines(model: Any) -> list[str]:
         left_out = len(diagnosis.left_out)
         lines.append(
             f"points that support each coordinate: {carried}{', ...' * (k > _LISTED)} of {diagnosis.n_points:,}"
-            + (f"; {left_out:,} points left out as outliers" if left_out else "")
+            + (f"; {left_out:,} point{'s' * (left_out > 1)} left out as outliers" if left_out else "")
         )
     certificate = getattr(model, "certificate_", None)
     if certificate is not None:

@@ -231,7 +231,7 @@ def test_the_curve_of_the_log_log_rule_is_drawn(roll_map, page):
     text = report_html(roll_map)
     assert "d ln S / d ln ε" in text
     assert "The curves are λ₂ to λ₅ of the landmarks at other ε" in page
-    assert "0.5 % of the points from a typical one" in page
+    assert "A typical point has 0.5 % of all points within √ε" in page
 
 
 def test_the_summary_tells_the_numbers(page, molecule_map):

@@ -230,7 +230,7 @@ def _sampling_card(model: Any, sampling: Any) -> str:
 
 def _basin_card(basins: BasinTable) -> str:
     caption = (
-        "Population: points in a core count whole, others by membership; core: membership of at least 0.7. A "
+        "Population: points in a core count fully, others by membership; core: membership of at least 0.7. A "
         "transition is counted when another core is "
         f"entered, and dwell is the mean time until then. Crispness {basins.basins.crispness:.2f} (1 is perfect). "
     ) + " ".join(basins.notes)
@@ -262,9 +262,9 @@ def _bandwidth_card(model: Any) -> str:
         text = f"Log-log rule: ε where ln Σ A rises most steeply; dimension about {bandwidth.dimension:.2g}."
         return _card("Bandwidth", charts.bandwidth_chart(bandwidth, axis), text)
     words = {
-        "bulk": "√ε reaches 0.5 % of the points from a typical one.",
-        "local": "Each point has its own bandwidth, the squared distance to 0.5 % of the points; ε is the median.",
-        "connected": "The smallest ε at which every point can be reached from every other in hops of at most √ε.",
+        "bulk": "A typical point has 0.5 % of all points within √ε.",
+        "local": "Each point has its own bandwidth, for 0.5 % of all points to be within its root; ε is the median.",
+        "connected": "The smallest ε at which hops of at most √ε connect all points.",
         "given": "ε was given as a number when the map was fitted.",
     }.get(bandwidth.rule, f"Rule: {bandwidth.rule}.")
     root = _with_unit(model, float(np.sqrt(bandwidth.epsilon)), 3, power="")

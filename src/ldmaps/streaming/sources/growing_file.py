@@ -110,7 +110,7 @@ class GrowingFile:
             )
         if not is_same:
             raise SourceError(
-                f"{self._name} was written over while it was read: it differs before byte {self.read_to}; what was "
+                f"{self._name} was overwritten while it was read: it differs before byte {self.read_to}; what was "
                 "written there is lost. Append to the file, or write a new one and start over"
             )
         try:
