@@ -34,9 +34,17 @@ def test_a_ridge_is_added_to_the_equation(walk):
     sums = total(sums_of(powers(walk, 4), walk))
     assert np.linalg.cond(sums.gram) < 1e8  # all directions are independent, and none is left out
     for ridge in (0.0, 0.1):
-        damping = ridge * np.trace(sums.gram) / 4
-        truth = np.linalg.solve(sums.change - damping * np.eye(4), -sums.arrivals)
+        damping = ridge * np.trace(sums.gram) / 4 * np.eye(4)
+        truth = np.linalg.solve(sums.change - damping, -sums.arrivals)
         np.testing.assert_allclose(sums.solve(sums.arrivals, ridge), truth, rtol=1e-6)
+
+
+def test_the_chances_to_reach_either_set_add_up_to_one(walk):
+    functions, pairs = powers(walk, 4), StoppedPairs(1)
+    pairs.add(functions, (walk < 0.1) | (walk > 0.9), walk < 0.1, None, begins_run=True)
+    there, back = total(sums_of(functions, walk)), total(list(pairs.blocks))
+    either = sum(functions @ sums.solve(sums.arrivals, 0.0) for sums in (there, back))
+    np.testing.assert_allclose(either, 1.0, atol=1e-8)
 
 
 def test_functions_that_depend_on_each_other_share_what_one_would_have(walk):
