@@ -106,6 +106,19 @@ def double_well(barrier: float, n: int) -> Make:
     return lambda rng: drawn(lambda t: np.exp(-barrier * (t**2 - 1) ** 2), -2.2, 2.2, n, rng)[:, None]
 
 
+def shallow_third_well(rng: np.random.Generator) -> np.ndarray:
+    """Wells in a row between barriers of 7 kT, the third 2 kT shallower than the others."""
+
+    def potential(t: np.ndarray) -> np.ndarray:
+        return 3.5 * np.cos(2 * np.pi * t) + np.where(t > 2, 2 * np.sin(np.pi * (t - 2)) ** 2, 0)
+
+    return drawn(lambda t: np.exp(-potential(t)), 0, 3, 3000, rng)[:, None]
+
+
+def wide_double_well(rng: np.random.Generator) -> np.ndarray:
+    return np.column_stack([double_well(3, 3000)(rng), 2.0 * rng.uniform(size=3000)])
+
+
 def in_potential(potential: Callable, cold: float, size: float) -> Make:
     """Points of a plane by their Boltzmann weight exp(-cold·U)."""
 
@@ -187,6 +200,8 @@ CASES: list[tuple[str, Make, int, int | None]] = [
         (f"double well on a line, {barrier} kT, {n:,} points", double_well(barrier, n), 1, 2)
         for barrier, n in ((2, 2000), (3, 600), (3, 2000), (3, 5000), (5, 2000))
     ),
+    ("three wells in a row, the third shallower", shallow_third_well, 2, 3),
+    ("double well × interval", wide_double_well, 2, 2),
     ("arc", arc, 1, None),
     ("normal distribution on a line", lambda rng: rng.normal(size=(2000, 1)), 1, None),
     ("sphere", sphere, 3, None),
