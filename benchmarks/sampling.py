@@ -271,7 +271,7 @@ def short_series(n_independent: int, repetitions: int = 300, time: float = 20.0)
 
 def series_table() -> str:
     lines = [
-        "| independent samples | correlation time, found/true | cannot tell, % | held otherwise, % |",
+        "| independent samples | correlation time, found/true | unknown, % | held otherwise, % |",
         "|---|---|---|---|",
     ]
     return "\n".join(

@@ -39,7 +39,7 @@ SAME_EVERYWHERE = {
     "OPENBLAS_NUM_THREADS": "1",
 }
 #: Long lists are cut in the pages.
-MOST_LINES = 14
+MOST_LINES = 30
 
 
 def pages() -> list[Path]:
