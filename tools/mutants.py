@@ -226,12 +226,14 @@ def note_reached(drawn: Sequence[random_mutants.Change], record: Path, root: Pat
             (copy / "ldmaps" / file).write_text(text, encoding="utf-8")
         shutil.copy(Path(__file__).with_name("reached.py"), copy)
         record.touch()
+        # Those of a pytest around this one, as of make test-slow, would be taken for its own.
+        outside = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
         # Tests that look at the sources may fail here; what fails without a mutant judges none.
         subprocess.run(
             [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "reached", *_ALL_TESTS],
             cwd=root,
             env={
-                **os.environ,
+                **outside,
                 "PYTHONPATH": str(copy),
                 "PYTHONDONTWRITEBYTECODE": "1",
                 "LDMAPS_REACHED": str(record),
