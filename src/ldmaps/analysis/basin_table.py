@@ -108,7 +108,7 @@ def basin_rows(table: BasinTable) -> list[list[str]]:
     moves, errors = table.transitions, table.population_errors
     scale, unit = readable_unit(moves.unit, float(np.nanmax(moves.time_in)))
     heading = ["", "population", "core", "landmark", f"dwell ({unit})", f"longest ({unit})"]
-    rows = [[*heading, *(f"to {name}" for name in moves.names)]]
+    rows = [[*heading, *(f"to {name.removeprefix('basin ')}" for name in moves.names)]]
     for place, name in enumerate(moves.names):
         dwell, error = scale * moves.dwell[place], scale * moves.error[place]
         plus_minus = "" if errors is None else f" ± {100 * errors[place]:.1f}"
