@@ -45,10 +45,10 @@ model = LandmarkDiffusionMap(metric="rmsd", tolerance=1.0, random_state=0).fit(h
 print(model)
 
 # %%
-# The table answers three questions about each coordinate. *Reproducible?* Would another run of this length show it
-# again? *Correlation time*: how slow is it, and how many independent samples does the run hold? *Kept?* Coordinates
-# that only repeat an earlier one ("follows"), or that are noise, are not kept. Two coordinates are left here.
-# :doc:`/guide/output` explains every line.
+# The table answers three questions about each coordinate. *Reproducible*: would another run of this length show it
+# again? *Correlation time* and *samples*: how slow is it, and how many independent samples does the run contain?
+# *Kept*: coordinates that only repeat an earlier one ("follow" it), or that are noise, are not kept; the lines below
+# the table give the reason. Two coordinates are left here. :doc:`/guide/output` explains every line.
 #
 # Error bars
 # ----------
@@ -164,7 +164,7 @@ axis.legend(markerscale=4)
 plt.show()
 
 # %%
-# Do the two runs agree? 4 ns with a correlation time of 80 ps hold about 25 independent samples, so the standard error
+# Do the two runs agree? 4 ns with a correlation time of 80 ps contain about 25 independent samples, so the standard error
 # of a population of 27 % is about 9 %: 23 % and 27 % do not differ. To fit several runs together, pass the files to
 # ``open_files`` as a list; ``model.resample(blocks="files")`` then takes error bars from the spread between runs.
 #
