@@ -4,7 +4,8 @@ Choosing the bandwidth: ε
 
 The bandwidth ε is a squared distance. No setting changes the map more. Choose a rule or give a number:
 
-- ``epsilon="bulk"``, the default, reaches 0.5 % of the points from a typical one. Any half of the data gives the same.
+- ``epsilon="bulk"``, the default, is the ε at which a typical point has 0.5 % of all points within √ε. Any half of
+  the data gives the same.
 - ``epsilon="connected"``, the paper's, is the smallest ε at which hops of √ε reach every point.
 - ``epsilon="coifman"`` looks at how the sum of all kernel entries grows with ε, and takes the steepest place.
 - A number is used as it is.
