@@ -67,7 +67,7 @@ def test_an_interval_cut_in_two_is_one_state():
     assert found.count == 1
 
 
-@pytest.mark.parametrize(("faster", "count"), [(3.5, 1), (4.5, 2)])
+@pytest.mark.parametrize(("faster", "count"), [(3.9, 1), (4.1, 2)])
 def test_states_relax_four_times_faster_within(faster, count):
     rng = np.random.default_rng(6)
     modes = np.column_stack([np.repeat([1.0, -1.0], 100), rng.normal(size=(200, 3))])
@@ -81,6 +81,36 @@ def test_a_group_on_a_barrier_needs_twenty_points_and_one_apart_eleven():
     for eigenvalue, n_points, count in ((0.99, 15, 1), (0.99, 20, 2), (0.99999, 15, 2), (0.99999, 9, 1)):
         modes = np.column_stack([np.arange(1000) < n_points, rng.normal(size=1000)]).astype(float)
         assert find_states(np.array([eigenvalue, 0.5]), modes, np.ones(1000)).count == count
+
+
+@pytest.mark.parametrize(("n_points", "count"), [(6, 1), (7, 2)])
+def test_of_few_points_a_state_has_more_than_three_percent(n_points, count):
+    modes = np.column_stack([np.arange(200) < n_points, np.random.default_rng(8).normal(size=200)]).astype(
+        float
+    )
+    assert find_states(np.array([0.99, 0.5]), modes, np.ones(200)).count == count
+
+
+@pytest.mark.parametrize(("share", "count"), [(0.86, 1), (0.88, 2)])
+def test_modes_that_tell_states_apart_vary_between_them(share, count):
+    within = np.sqrt(1 / share - 1) * np.tile([1.0, -1.0], 100)
+    modes = np.column_stack([np.repeat([1.0, -1.0], 100) + within, np.random.default_rng(9).normal(size=200)])
+    assert shares_between(modes[:, :1], np.ones(200), np.repeat([0, 1], 100)) == pytest.approx(share)
+    assert find_states(np.array([0.99, 0.5]), modes, np.ones(200)).count == count
+
+
+def test_every_mode_that_tells_states_apart_varies_between_them():
+    """Not the first one alone: three groups by a second mode that varies as much within two of them."""
+    rng = np.random.default_rng(10)
+    modes = np.column_stack([np.repeat([1.0, -1.0], 100), rng.normal(size=(200, 2))])
+    assert find_states(np.array([0.99, 0.98, 0.5]), modes, np.ones(200)).count == 1
+
+
+def test_what_hardly_relaxes_is_not_told_from_what_never_does():
+    rng = np.random.default_rng(11)
+    modes = np.column_stack([np.repeat([1.0, -1.0], 100), rng.normal(size=200)])
+    assert find_states(1 - np.array([1e-10, 1e-9]), modes, np.ones(200)).count == 1
+    assert find_states(1 - np.array([1e-7, 1e-6]), modes, np.ones(200)).count == 2
 
 
 def test_eigenvalues_of_one_are_states():
