@@ -66,7 +66,13 @@ def kill(process):
     os.kill(process, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("blocks", [3, 14], ids=["while the sample is gathered", "while points are assigned"])
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        pytest.param(3, marks=pytest.mark.slow, id="while the sample is gathered"),
+        pytest.param(14, id="while points are assigned"),
+    ],
+)
 def test_a_worker_killed_in_a_fit_changes_nothing(with_workers, tmp_path, in_memory, blocks):
     client = with_workers(2)
     met, thread = in_the_middle(tmp_path, kill, blocks)

@@ -72,7 +72,7 @@ def test_without_a_client_the_kernel_is_the_plain_one():
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_worker_killed_in_a_pass_changes_nothing(with_workers, workers):
     client = with_workers(workers)
-    frames = np.concatenate([alanine_dipeptide().frames[:2000]] * 4)
+    frames = np.concatenate([alanine_dipeptide().frames[:2000]] * 2)
     plain, shared = kernels(frames, RMSD())
     vectors = np.random.default_rng(0).normal(size=(len(frames), 2))
     expected = plain.product(vectors, 2)

@@ -15,8 +15,8 @@ from ldmaps.extension import Distilled, distilled, least_squares
 from ldmaps.metrics import RMSD
 from ldmaps.validation.fidelity import nrmse
 
-ROLL = swiss_roll(2000, random_state=4).points
-TRAIN, TEST = ROLL[:1500], ROLL[1500:]
+ROLL = swiss_roll(1400, random_state=4).points
+TRAIN, TEST = ROLL[:1000], ROLL[1000:]
 ALANINE = alanine_dipeptide(stride=20)
 MASSES = RMSD(weights=ALANINE.masses)
 FRAMES, NEW_FRAMES = ALANINE.frames[:1000], ALANINE.frames[1000:]
@@ -191,7 +191,7 @@ def test_the_same_seed_gives_the_same_map_and_another_does_not():
 
 def test_float32_and_float64_agree(exact):
     single, double = (
-        distilled_map(2, 9.0, landmarks=np.arange(0, 1500, 10)).fit(TRAIN.astype(kind))
+        distilled_map(2, 9.0, landmarks=np.arange(0, 1000, 10)).fit(TRAIN.astype(kind))
         for kind in (np.float32, np.float64)
     )
     assert single.embedding_.dtype == np.float32
@@ -214,7 +214,7 @@ def test_saved_and_loaded(tmp_path, kind):
 
 def test_coverage_is_in_units_of_the_maps_own_bandwidth():
     model, paper = (
-        LandmarkDiffusionMap(2, 9.0, landmarks=np.arange(0, 1500, 12), extension=name).fit(TRAIN)
+        LandmarkDiffusionMap(2, 9.0, landmarks=np.arange(0, 1000, 12), extension=name).fit(TRAIN)
         for name in ("distilled", "nystrom")
     )
     np.testing.assert_array_equal(model.coverage(TEST).distance, paper.coverage(TEST).distance)

@@ -53,8 +53,15 @@ FITS = {
 }
 
 
+@pytest.fixture(scope="module")
+def clean():
+    model = FITS["kmedoids"]().fit(ROLL)
+    assert len(model.diagnosis_.left_out) == 0
+    return model
+
+
 @pytest.mark.parametrize("fit", FITS)
-def test_points_that_lie_apart_are_left_out_and_named(fit):
+def test_points_that_lie_apart_are_left_out_and_named(fit, clean):
     with pytest.warns(
         OutlierWarning, match=r"6 of 1,206 points \(0.5 %\) are isolated .*: point 0, point 1, .* 1 more"
     ):
@@ -63,8 +70,6 @@ def test_points_that_lie_apart_are_left_out_and_named(fit):
     assert model.embedding_.shape == (1206, 3)
     assert not model.coverage(APART).inside.any()
     # ε hardly knows of them.
-    clean = FITS[fit]().fit(ROLL)
-    assert len(clean.diagnosis_.left_out) == 0
     assert model.epsilon_ == pytest.approx(clean.epsilon_, rel=0.05)
 
 

@@ -98,7 +98,7 @@ def cylinder(rng):
     return np.column_stack([np.concatenate([circle(rng), circle(rng)]), 1.5 * rng.uniform(size=3000)])
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("make", "count"), [(interval, 1), (double_well, 1), (rectangle, 2), (circle, 2), (cylinder, 3)]
 )

@@ -298,7 +298,7 @@ print(model.solution_.solver)
         pytest.param("auto", "0.2", 100e6, "sparse", marks=pytest.mark.slow),
         pytest.param("auto", "10.0", 700e6, "stored", marks=pytest.mark.slow),
         ("streamed", "10.0", 30e6, "streamed"),  # blocks as narrow as there is room for
-        ("stored", "frames", 100e6, "MemoryError"),  # the limit is real
+        pytest.param("stored", "frames", 100e6, "MemoryError", marks=pytest.mark.slow),  # the limit is real
     ],
 )
 def test_memory_limit_is_kept(solver, kind, limit, outcome):

@@ -32,7 +32,7 @@ from ldmaps.streaming.sources.tables import FileSource
 from tools import kills
 
 POINTS = swiss_roll(400, random_state=0).points
-KILLS = 8
+KILLS = 4
 #: Each kind of source and of output once; make test-slow kills the others too.
 QUICK = {"csv", "followed dcd", "to redis"}
 
