@@ -19,6 +19,8 @@ pytestmark = [
 ]
 
 N_ATOMS = 6
+#: For JAX: compiling well takes longer than the few calls do.
+QUICKLY = {"compiler_options": {"xla_backend_optimization_level": 0}}
 PAGE = ("docs/guide/packages.md", "torch and JAX arrays, with gradients")
 
 
@@ -113,10 +115,10 @@ def test_jax_differentiates_and_compiles_the_step(kind):
     model, X = fitted(kind), new_points(kind)
     with jax.enable_x64(True):
         step, points = ArrayStep.of(model), jax.numpy.asarray(X)
-        found = jax.jit(step)(points)
+        found = jax.jit(step, **QUICKLY)(points)
         assert isinstance(found, jax.Array)
         np.testing.assert_allclose(found, model.transform(X), atol=1e-6)
-        jacobian = jax.jit(jax.vmap(jax.jacrev(lambda x: step(x[None])[0])))(points)
+        jacobian = jax.jit(jax.vmap(jax.jacrev(lambda x: step(x[None])[0])), **QUICKLY)(points)
         assert_gradients_agree(np.asarray(jacobian), model, X)
 
 
@@ -139,7 +141,7 @@ def degenerate_frames(kind, rng):
 def gradients_by_jax(step, X):
     jax = pytest.importorskip("jax")
     with jax.enable_x64(True):
-        return jax.jit(jax.vmap(jax.jacrev(lambda x: step(x[None])[0])))(jax.numpy.asarray(X))
+        return jax.jit(jax.vmap(jax.jacrev(lambda x: step(x[None])[0])), **QUICKLY)(jax.numpy.asarray(X))
 
 
 def gradients_by_torch(step, X):
