@@ -43,7 +43,7 @@ class BrowserError(Exception):
 class Browser:
     """A running Chromium; use as a context manager."""
 
-    def __init__(self, path: str, timeout: float = 30.0) -> None:
+    def __init__(self, path: str, timeout: float = 120.0) -> None:
         self.timeout = timeout
         self._folder = tempfile.TemporaryDirectory(prefix="ldmaps-browser-", ignore_cleanup_errors=True)
         # High numbers first, because the browser wants the pipes at 3 and 4 and those may be taken here.

@@ -53,5 +53,5 @@ class Feeder:
 
     def __exit__(self, *_):
         self._stop.set()
-        self._thread.join(20)
+        self._thread.join(120)
         assert not self._thread.is_alive()

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import numpy as np
 
 #: Longer than anything here takes on a slow machine; only a hanging test gets there.
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 def drain(source, *, position=None, most=7, wait=0.05, enough=None):

@@ -110,7 +110,7 @@ def test_a_fork_while_another_thread_is_at_work(moment):
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2"}
     with subprocess.Popen(command, env=environment, start_new_session=True) as process:
         try:
-            assert process.wait(60) == 0
+            assert process.wait(300) == 0
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

@@ -68,7 +68,7 @@ def zsh(line, folder, load=EVALUATED):
     said = b""
     try:
         os.write(master, line.encode() + b"\t\x07")
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while not (folder / "finished").exists():
             assert time.monotonic() < deadline, f"zsh did not come to an end: {said.decode(errors='replace')}"
             assert shell.poll() is None, f"zsh ended: {said.decode(errors='replace')}"
@@ -76,7 +76,7 @@ def zsh(line, folder, load=EVALUATED):
                 said += os.read(master, 4096)
     finally:
         shell.kill()
-        shell.wait(timeout=10)
+        shell.wait(timeout=60)
         os.close(master)
     offered = folder / "offered"
     return sorted(set(offered.read_text().split())) if offered.exists() else [], said.decode(errors="replace")
@@ -89,7 +89,7 @@ def fish(line, folder):
     (folder / "ldmaps.fish").write_text(script("fish", build_parser()))
     code = f"source {folder / 'ldmaps.fish'}; cd {folder / 'here'}; complete -C {line!r}"
     done = subprocess.run(
-        ["fish", "--no-config", "-c", code], capture_output=True, text=True, timeout=60, check=True
+        ["fish", "--no-config", "-c", code], capture_output=True, text=True, timeout=300, check=True
     )
     return sorted(row.partition("\t")[0] for row in done.stdout.splitlines()), done.stderr
 
@@ -106,7 +106,7 @@ def bash(line, folder):
         "words=($(complete -p ldmaps)); function=${words[@]: -2:1}; $function;"
         'printf "%s\\n" "${COMPREPLY[@]}"'
     )
-    done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, timeout=300, check=True)
     return sorted(set(done.stdout.split())), done.stderr
 
 

@@ -312,7 +312,7 @@ def test_a_stall_is_told(folder):
     ) as process:
         process.stdin.write(b"1,2,3\n")
         process.stdin.flush()
-        assert process.wait(60) == 1
+        assert process.wait(120) == 1
         said = process.stderr.read().decode()
         assert len(rows_of(process.stdout.read().decode())) == 1
         process.stdin.close()

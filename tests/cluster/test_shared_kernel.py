@@ -88,7 +88,7 @@ def test_a_worker_killed_in_a_pass_changes_nothing(with_workers, workers):
     found = shared.product(vectors, on_band=kill)
     assert killed
     np.testing.assert_allclose(found, expected, atol=1e-12 * np.abs(expected).max())
-    client.wait_for_workers(workers, timeout=60)
+    client.wait_for_workers(workers, timeout=180)
 
 
 def test_groups_of_bands_add_up_to_the_product():

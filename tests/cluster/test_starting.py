@@ -46,13 +46,13 @@ def test_workers_are_other_processes_with_the_threads_asked_for():
         (info,) = client.scheduler_info()["workers"].values()
         assert info["nthreads"] == 3
         assert info["memory_limit"] == 512_000_000
-        assert client.submit(os.getpid).result(timeout=60) != os.getpid()
+        assert client.submit(os.getpid).result(timeout=180) != os.getpid()
         # One that dies is waited for while it starts again.
         assert dask.config.get("distributed.deploy.lost-worker-timeout") == f"{engine.WORKER_LIFE}s"
         # A scheduler that runs is joined, and left running.
         with workers(scheduler=client.scheduler.address) as joined:
-            assert joined.submit(sum, [1, 2]).result(timeout=60) == 3
-        assert client.submit(sum, [3, 4]).result(timeout=60) == 7
+            assert joined.submit(sum, [1, 2]).result(timeout=180) == 3
+        assert client.submit(sum, [3, 4]).result(timeout=180) == 7
 
 
 def test_workers_that_do_not_start_are_no_internal_error(monkeypatch):

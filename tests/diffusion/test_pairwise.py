@@ -386,7 +386,7 @@ def test_metric_may_walk_inside_a_walk(monkeypatch):
         daemon=True,
     )
     worker.start()
-    worker.join(20)
+    worker.join(120)
     assert done, "walks inside a walk wait for each other"
     np.testing.assert_array_equal(done[0].diagonal(), serial)
     naive = max(
@@ -412,7 +412,7 @@ def test_forked_child_makes_its_own_threads(monkeypatch):
     queue = context.SimpleQueue()
     child = context.Process(target=forked_walk, args=(queue,))
     child.start()
-    child.join(30)
+    child.join(120)
     alive = child.is_alive()
     child.kill()
     assert not alive
@@ -465,8 +465,8 @@ def test_nothing_is_begun_after_an_error(monkeypatch):
             failed.set()
             raise TrapError
         # The other rows begun beside the failing one go on only once it has failed and had time to say so.
-        failed.wait(10)
-        threading.Event().wait(0.05)
+        failed.wait(60)
+        threading.Event().wait(0.5)
         return 0.0
 
     metric = Function(distance)

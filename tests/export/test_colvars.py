@@ -224,7 +224,7 @@ def check_round_trip(model, folder):
     np.save(folder / "frames.npy", 0.1 * read_forces(folder / "whole.dump", 22))
     command = [sys.executable, "-m", "ldmaps", "embed", "map.ldm", "frames.npy", "-o", "psi.csv"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, timeout=120)
+    subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, timeout=300)
     embedded = np.genfromtxt(folder / "psi.csv", delimiter=",", names=True)
     printed = read_rows(folder / "whole.colvars.traj")
     assert len(embedded) == len(printed["psi2"]) == 41

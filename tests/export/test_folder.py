@@ -29,7 +29,7 @@ def command(*arguments, folder=None):
         text=True,
         cwd=folder,
         env=environment,
-        timeout=120,
+        timeout=300,
     )
 
 

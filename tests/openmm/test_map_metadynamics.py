@@ -208,7 +208,7 @@ context.setPositions(numpy.load("frame.npy"))
 print(repr(context.getState(energy=True).getPotentialEnergy()._value))
 """
     words = [sys.executable, "-c", code]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert float(done.stdout) == pytest.approx(energy_and_forces(context)[0], rel=1e-9), done.stderr
 
 

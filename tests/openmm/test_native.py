@@ -116,7 +116,7 @@ context.setPositions(numpy.load("frame.npy"))
 print(repr(context.getState(energy=True).getPotentialEnergy()._value))
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
     assert float(done.stdout) == pytest.approx(model.transform(FRAMES[7:8])[0, 1], rel=1e-6), done.stderr
 

@@ -127,7 +127,7 @@ def test_async_code_is_not_held_up_while_the_compiled_loops_load(model, monkeypa
     """The event loop goes round while the engine warms up, however long that takes."""
     engine = StreamEmbedder(model)
     turned, waited = threading.Event(), []
-    monkeypatch.setattr(engine, "warm_up", lambda: waited.append(turned.wait(10)))
+    monkeypatch.setattr(engine, "warm_up", lambda: waited.append(turned.wait(60)))
 
     async def main():
         asyncio.get_running_loop().call_soon(turned.set)

@@ -40,7 +40,7 @@ def no_thread_is_left():
         return [one for one in set(threading.enumerate()) - before if not one.name.startswith("ldmaps-blas")]
 
     yield
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE
     while left() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not left()

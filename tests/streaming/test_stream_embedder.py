@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from polling import PATIENCE
 
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
@@ -27,6 +28,7 @@ from ldmaps.streaming import (
     Sink,
     Source,
     StreamEmbedder,
+    gathering,
     open_source,
 )
 from ldmaps.streaming.sources.tables import PipeSource
@@ -184,7 +186,7 @@ def test_async_code_failures(model):
     with pytest.raises(BadRecordError, match="record 1 "):
         asyncio.run(gather([POINTS[0], [1, 2]], bad_records="raise"))
     with pytest.raises(StreamStalledError):
-        asyncio.run(gather(Scripted(1, *[None] * 50), stall_after=0.02, on_stall="raise"))
+        asyncio.run(gather(Scripted(1, *[None] * 1000), stall_after=0.02, on_stall="raise"))
 
     async def wrong():
         StreamEmbedder(model).run(each(POINTS))
@@ -248,7 +250,7 @@ def test_nobody_waits_longer_than_max_delay(model):
 
     def points():
         yield POINTS[0]
-        assert release.wait(30)
+        assert release.wait(PATIENCE)
         yield POINTS[1]
 
     def watch(embedded):
@@ -258,10 +260,10 @@ def test_nobody_waits_longer_than_max_delay(model):
     thread = threading.Thread(target=engine.run, args=(points(), [watch]))
     thread.start()
     try:
-        assert seen.wait(30), "the first record was held back"
+        assert seen.wait(PATIENCE), "the first record was held back"
     finally:
         release.set()
-        thread.join(30)
+        thread.join(PATIENCE)
     assert not thread.is_alive()
 
 
@@ -389,8 +391,8 @@ def test_a_source_that_cannot_be_opened(model):
 
 @pytest.mark.parametrize("max_delay", [0.0, 0.001])
 def test_a_stall_is_told_once_and_counted(model, max_delay, caplog):
-    source = Scripted(1, *[None] * 30, 2, *[None] * 30, 3)
-    summary = StreamEmbedder(model, stall_after=0.05, max_delay=max_delay).run(source, [Kept()])
+    source = Scripted(1, *[None] * 60, 2, *[None] * 60, 3)
+    summary = StreamEmbedder(model, stall_after=0.15, max_delay=max_delay).run(source, [Kept()])
     assert summary.stalls == 2
     assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2
     assert "nothing came from the script for" in caplog.text
@@ -406,20 +408,23 @@ def test_a_stall_may_be_fatal(model):
     assert engine.summary.stalls == 1
 
 
-def test_an_iterator_that_stalls(model):
+def test_an_iterator_that_stalls(model, monkeypatch):
     """It cannot be asked to hurry, so it is watched from another thread."""
-    release = threading.Event()
+    noticed = threading.Event()
+
+    class Noticed(StreamStalledError):
+        def __init__(self, *text):
+            super().__init__(*text)
+            noticed.set()
 
     def points():
         yield POINTS[0]
-        release.wait(30)
+        noticed.wait(PATIENCE)
 
     kept = Kept()
-    timer = threading.Timer(1.0, release.set)
-    timer.start()
+    monkeypatch.setattr(gathering, "StreamStalledError", Noticed)
     with pytest.raises(StreamStalledError):
         StreamEmbedder(model, stall_after=0.05, on_stall="raise").run(points(), [kept])
-    timer.join()
     assert kept.numbers() == [0]
 
 
@@ -537,7 +542,7 @@ def test_ctrl_c_interrupts_an_iterator_that_waits(model):
     def points():
         yield POINTS[0]
         os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(30)
+        time.sleep(PATIENCE)
         raise AssertionError("nobody interrupted this")
 
     kept = Kept()
@@ -658,7 +663,7 @@ def test_a_pipe_that_trickles(model, max_delay):
     thread.start()
     kept = Kept()
     StreamEmbedder(model, max_delay=max_delay).run(PipeSource(reading, facts={"n_features": 3}), [kept])
-    thread.join(30)
+    thread.join(PATIENCE)
     os.close(reading)
     np.testing.assert_allclose(kept.coordinates(), model.transform(POINTS), rtol=1e-9, atol=1e-12)
 

@@ -13,6 +13,7 @@ import threading
 
 import numpy as np
 import pytest
+from polling import PATIENCE
 
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.cli import main
@@ -75,7 +76,7 @@ class Watch:
             return found or self.process.poll() is not None
 
         with self._news:
-            self._news.wait_for(seen, 60)
+            self._news.wait_for(seen, PATIENCE)
         assert found, self.lines
         return found[0]
 
@@ -83,8 +84,8 @@ class Watch:
         return int(self.line(r"live page: http://127\.0\.0\.1:(\d+)/")[1])
 
     def wait(self):
-        code = self.process.wait(60)
-        self._reader.join(20)
+        code = self.process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
         return code
 
     def __enter__(self):
@@ -93,8 +94,8 @@ class Watch:
     def __exit__(self, *_):
         if self.process.poll() is None:
             self.process.kill()
-        self.process.wait(20)
-        self._reader.join(20)
+        self.process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
         for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
             pipe.close()
 
@@ -102,17 +103,17 @@ class Watch:
 def view(port, token=""):
     here = f"127.0.0.1:{port}"
     opened = connect(
-        f"ws://{here}/stream", origin=f"http://{here}", open_timeout=20, close_timeout=5, proxy=None
+        f"ws://{here}/stream", origin=f"http://{here}", open_timeout=PATIENCE, close_timeout=5, proxy=None
     )
     viewer = opened.__enter__()
     viewer.send(json.dumps({"token": token}))
-    viewer.recv(timeout=20)
+    viewer.recv(timeout=PATIENCE)
     return viewer
 
 
 def head_when(viewer, done):
     for _ in range(400):
-        message = viewer.recv(timeout=20)
+        message = viewer.recv(timeout=PATIENCE)
         head = json.loads(message[4 : 4 + int.from_bytes(message[:4], "little")])
         if done(head):
             return head

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -335,12 +334,11 @@ def test_a_map_of_one_coordinate_is_shown_against_time(open_page, points):
     line = LandmarkDiffusionMap(1, n_landmarks=30, extension="nystrom").fit(points)
     with LivePage(line) as served:
         served.write(embedded(line, points[:100]))
-        time.sleep(0.1)
         page = open_page(served)
         assert (
             page.evaluate("document.getElementById('x-axis').selectedOptions[0].text") == "Time from now (s)"
         )
-        assert int(page.evaluate(f"{DATA}.drawn")) == 100
+        page.wait_for(f"{DATA}.drawn == 100")
 
 
 def test_the_scale_of_distances_ends_beyond_the_reach_of_the_cells(open_page, served, model):

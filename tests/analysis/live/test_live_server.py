@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from live_streams import Feeder, embedded
+from polling import PATIENCE
 
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.analysis import LivePage
@@ -35,8 +36,6 @@ exceptions = pytest.importorskip("websockets.exceptions", reason=REASON)
 ConnectionClosed, InvalidStatus = exceptions.ConnectionClosed, exceptions.InvalidStatus
 
 TOKEN = "a-token-for-tests-0123456789"
-#: Seconds after which a test gives up, on a machine with much else to do.
-PATIENCE = 120.0
 
 
 @pytest.fixture(scope="module")

@@ -502,7 +502,7 @@ def test_the_scripts_are_well_formed(tmp_path):
         pytest.skip("no node to check the scripts' grammar with; the browser tests run them")
     path = tmp_path / "script.js"
     path.write_text("\n".join(asset("report", name) for name in SCRIPTS), encoding="utf-8")
-    subprocess.run([node, "--check", path], check=True, timeout=30)
+    subprocess.run([node, "--check", path], check=True, timeout=120)
 
 
 def test_profiles_basins_and_correlations_are_on_the_page(molecule, molecule_map):
