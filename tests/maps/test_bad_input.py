@@ -133,19 +133,24 @@ def test_weights_at_their_bounds_are_right(dtype, extension):
         fitted = LandmarkDiffusionMap(2, 9.0, landmarks=landmarks, extension=extension).fit(
             X, sample_weight=weights
         )
+        if extension == "distilled":
+            errors.append(fitted.distillation_.held_out_z)
         return np.abs(fitted.transform(X).astype(np.float64)) * np.sqrt(weights.max())
 
+    errors = []
     tolerance = {"rtol": 1e-3, "atol": 1e-4} if dtype == np.float32 else {"rtol": 1e-6, "atol": 1e-9}
-    if (
-        extension == "distilled"
-    ):  # the search for s and h stops where a step gains little, after other roundings elsewhere
-        tolerance = {"rtol": 2e-2, "atol": 1e-3}
+    if extension == "distilled":
+        # The search for s and h ends where a step gains little. What it minimises is smooth only down to the
+        # roundings of w(x), so that the last bits of the weights move its end: coordinates by 6e-6 of their range in
+        # double precision and by 5e-3 in single precision, where maps are about as near to the exact one.
+        tolerance = {"rtol": 2e-2, "atol": 1e-3} if dtype == np.float32 else {"rtol": 1e-3, "atol": 1e-5}
     weights /= weights.max()
     expected = coordinates(weights)
     for scale in (2.0**-98, 2.0**98):  # which rounds nothing
         np.testing.assert_allclose(coordinates(scale * weights), expected, rtol=1e-6, atol=1e-9)
     for scale in (1e-30, 1e30):
         np.testing.assert_allclose(coordinates(scale * weights), expected, **tolerance)
+    assert errors == pytest.approx(errors[:1] * len(errors), rel=0.05)
     light = weights.copy()
     light[1::7] = 1e-12
     lightest = light.copy()
