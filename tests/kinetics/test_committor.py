@@ -272,6 +272,17 @@ def test_a_committor_stays_between_0_and_1(brown, brown_committor):
         assert found.max() <= 1
 
 
+def test_functions_have_the_values_of_the_sets_inside_these(brown_map, brown_runs):
+    points = brown_runs.points
+    sets = {"source": points[:, 1] > 1.0, "target": points[:, 1] < 0.3}
+    q = brown_map.committor(points, lag=1, runs=brown_runs.runs, **sets).transform(points)[:, 0]
+    assert q[sets["source"]].mean() < 0.01
+    assert q[sets["target"]].mean() > 0.99
+    found = brown_map.passage_time(points, target=sets["target"], lag=1, runs=brown_runs.runs)
+    times = found.transform(points)[:, 0]
+    assert times[sets["target"]].mean() < 0.01 * times[~sets["target"]].mean()
+
+
 def test_errors_of_a_committor_are_reported(brown_committor):
     facts = brown_committor.record_.facts
     assert 0 < facts["error"] < 0.1
