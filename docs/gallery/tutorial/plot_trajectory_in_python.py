@@ -30,8 +30,8 @@ print(f"{universe.trajectory.n_frames:,} frames, {heavy.n_atoms} heavy atoms")
 
 # %%
 # The map compares frames by the RMSD of these atoms, after superposition. Methyl hydrogens rotate all the time and
-# would hide the slow motions, so they are left out: :doc:`which atoms </guide/settings>`. MDAnalysis counts in Å,
-# ldmaps in nm; it converts. ``mdtraj.load(...)`` objects and plain arrays of shape (frames, atoms, 3) work as well.
+# would hide the slow motions, so they are left out: :doc:`which atoms </guide/settings>`. MDAnalysis uses Å and
+# ldmaps nm; ldmaps converts. ``mdtraj.load(...)`` objects and plain arrays of shape (frames, atoms, 3) work as well.
 #
 # Fit the map
 # -----------
