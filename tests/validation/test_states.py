@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ldmaps.validation.resampling import fitted_modes
-from ldmaps.validation.states import corners_of, find_states, shares_between
+from ldmaps.validation.states import corners_of, find_states, nearest_corners, shares_between
 
 
 def states_of(points, epsilon, n_modes=11):
@@ -145,6 +145,14 @@ def test_corners_are_the_outermost_points_and_none_where_points_span_less():
     triangle = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.3, 0.3], [0.1, 0.2]])
     assert sorted(corners_of(triangle)) == [0, 1, 2]
     assert corners_of(np.zeros((4, 2))) is None
+
+
+def test_a_point_belongs_to_the_corner_that_it_has_most_of():
+    """0.4 of the first and 0.3 of each other, which are nearer to it; in any unit of either mode."""
+    corners = np.array([[0.0, 0.0], [1.0, 0.9], [0.9, 1.0]])
+    points = np.vstack([corners, np.array([0.4, 0.3, 0.3]) @ corners])
+    for unit in (1.0, 1e-3):
+        assert nearest_corners(points * [1.0, unit])[3] == nearest_corners(points * [1.0, unit])[0]
 
 
 def test_an_outlier_is_not_a_state():
