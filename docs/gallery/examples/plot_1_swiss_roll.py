@@ -1,6 +1,6 @@
 """
-Swiss roll: landmark map beside the exact one
-=============================================
+Swiss roll: a landmark map and the exact one
+============================================
 
 The first data set of the paper, at a fifth of its size. A landmark map of 400 points against the exact map of 4,000.
 """
@@ -17,8 +17,8 @@ exact = DiffusionMap(n_components=2, epsilon=2.0).fit(roll.points)
 model = LandmarkDiffusionMap(n_components=2, epsilon=2.0, n_landmarks=400).fit(roll.points)
 
 # %%
-# The sign of an eigenvector is arbitrary, and so is the order of two that are equally slow. ``align`` fixes both before
-# two maps are compared; ``nrmse`` is the paper's Z, in percent of the exact map's range.
+# The sign of an eigenvector is arbitrary, and so is the order of two that are equally slow. ``match_columns`` makes both
+# agree before two maps are compared; ``nrmse`` is the paper's Z, in percent of the exact map's range.
 
 aligned = match_columns(exact.embedding_, model.embedding_)
 ranges = np.ptp(exact.embedding_, axis=0)
@@ -34,5 +34,5 @@ panels[0].set_ylabel("ψ₃")
 plt.show()
 
 # %%
-# ψ₃ is a parabola of ψ₂: the sheet is longer than it is wide, so the second slowest motion is along it, too. Only a
-# later coordinate goes across. Such harmonics are not new motions.
+# ψ₃ is a parabola of ψ₂: the sheet is longer than it is wide, so the second slowest mode is along it as well. Only a
+# later coordinate is across it. Such harmonics are not new motions.

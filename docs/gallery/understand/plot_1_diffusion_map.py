@@ -13,8 +13,8 @@ The Swiss roll is the textbook case: a flat sheet, rolled up in three dimensions
 # Fit and look
 # ------------
 #
-# A walker hops from x to y with a probability proportional to exp(−d(x, y)²/2ε). The number ε sets how far it hops;
-# here it is given, and the next page says how to choose it.
+# A walker hops from x to y with a probability proportional to exp(−d(x, y)²/2ε). The number ε sets how far it hops.
+# Here it is given as a number; the next page is about choosing it.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -41,8 +41,8 @@ plt.show()
 # Eigenvalues: how slow each coordinate is
 # ----------------------------------------
 #
-# Each coordinate belongs to an eigenvalue λ of the walk. A difference along it fades like λ per hop, so λ close to 1
-# means slow. The trivial λ₁ = 1 (being somewhere) is left out: the first coordinate is called ψ₂.
+# Each coordinate belongs to an eigenvalue λ of the walk. Differences along it shrink by the factor λ with each hop, so λ close
+# to 1 means slow. The trivial pair, λ₁ = 1 with a constant ψ₁, is left out: the first coordinate is called ψ₂.
 
 figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
 axes.plot(np.arange(2, 2 + len(model.spectrum_)), model.spectrum_, "o-")
@@ -53,7 +53,7 @@ plt.show()
 # New points
 # ----------
 #
-# ``transform`` places points that were not in the fit. Each becomes a weighted mean over the
+# ``transform`` projects points that were not in the fit. Each becomes a weighted mean over the
 # points of the fit (Nyström's extension), so an exact map compares it with all N of them. Landmark maps, two pages on,
 # compare it with a few hundred.
 

@@ -7,7 +7,7 @@ The bandwidth ε is a squared distance. No setting changes the map more. Choose 
 - ``epsilon="bulk"``, the default, is the ε at which a typical point has 0.5 % of all points within √ε. Any half of
   the data gives the same.
 - ``epsilon="connected"``, the paper's, is the smallest ε at which hops of √ε reach every point.
-- ``epsilon="coifman"`` looks at how the sum of all kernel entries grows with ε, and takes the steepest place.
+- ``epsilon="coifman"`` is the ε at which the sum of all kernel entries grows most steeply with ε, on logarithmic axes.
 - A number is used as it is.
 """
 
@@ -56,8 +56,8 @@ plt.show()
 # One bad point can decide ε
 # --------------------------
 #
-# The connected ε must reach the most isolated point. The default leaves such points out, embeds them all the same, and says so:
-# ``diagnosis_`` lists them, and says how many points carry each coordinate.
+# The connected ε must reach the most isolated point. The default excludes such points from the fit, with a
+# warning; they still receive coordinates. ``diagnosis_`` lists them, and reports how many points support each coordinate.
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", LdmapsWarning)

@@ -2,7 +2,7 @@
 A tolerance instead of a number of landmarks
 ============================================
 
-How many landmarks are enough? Say how far the map may be from the exact one, in percent of the coordinates' ranges, and
+How many landmarks are enough? Set how far the map may be from the exact one, in percent of the coordinates' ranges, and
 ``fit`` finds the fewest landmarks that keep Z of 99 % of new points below this.
 """
 
@@ -19,13 +19,13 @@ print(f"M = {len(model.landmark_indices_)} landmarks")
 print(model.certificate_)
 
 # %%
-# What the certificate says
-# -------------------------
+# What the certificate guarantees
+# -------------------------------
 #
-# Some points were held out: 40 % of them to find M, the others to judge the result, once. ``upper_bound`` is what Z of
-# 99 % of new points does not exceed with a confidence of 95 %, ``zeta_bound`` what the error of none of these 99 % does.
-# The worst 1 % are left out because a few rare points may have most of the error, and nobody can bound what was
-# not seen; ``upper_bound_of_all`` tries to, by assuming a tail.
+# Half of the points were held out: 40 % of these to find M, the others to certify the result. With 95 % confidence,
+# ``upper_bound`` is an upper bound of Z for 99 % of new points, and ``zeta_bound`` of the error of each of these points.
+# The worst 1 % are left out because a few rare points may have most of the error, which cannot be bounded if they were
+# not seen. ``upper_bound_of_all`` includes them, and assumes how the tail of the errors continues.
 #
 # Here the exact map is cheap, so we can look at the errors of 2,000 fresh points.
 
