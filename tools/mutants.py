@@ -235,7 +235,6 @@ def note_reached(drawn: Sequence[random_mutants.Change], record: Path, root: Pat
             env={
                 **outside,
                 "PYTHONPATH": str(copy),
-                "PYTHONDONTWRITEBYTECODE": "1",
                 "LDMAPS_REACHED": str(record),
             },
             stdout=subprocess.DEVNULL,

@@ -73,8 +73,8 @@ def test_states_have_a_coordinate_less_and_are_the_basins(make, count):
     labels = basins.labels(model.embedding_)
     for label in range(count):
         assert np.bincount(well[labels == label]).max() > 0.97 * (labels == label).sum()
-    separates = "separates" if count == 2 else "helps to separate"
-    assert f"yes: {separates} {count} metastable states" in repr(model)
+    kept = ", ".join(f"psi{2 + place}" for place in range(count - 1))
+    assert f"kept: {kept} separate {count} metastable states" in " ".join(repr(model).split())
 
 
 def interval(rng):
@@ -136,7 +136,8 @@ def test_the_second_coordinate_of_a_rectangle_is_its_width():
     assert likeness(points, model, 1, 1.0) > 0.75
     np.testing.assert_allclose(model.sampling_.eigenvalues[:2], model.eigenvalues_)
     np.testing.assert_allclose(model.resample(20).eigenvalues[:2], model.eigenvalues_)
-    assert re.search(r"psi4 .* no: follows psi2\n", repr(model))
+    assert re.search(r"psi4 .* no\n", repr(model))
+    assert "not kept: psi4 follows psi2;" in repr(model)
 
 
 @pytest.mark.parametrize(
