@@ -52,7 +52,9 @@ export CXX := $(abspath $(BIN))/zig-c++
 endif
 endif
 
-PYTEST := $(BIN)/python -m pytest -n 2
+# Two processes on two cores: further threads of BLAS would turn while they wait for each other, which takes as much
+# processor time again.
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
