@@ -89,6 +89,20 @@ def test_modes_have_unit_variance_and_a_ridge_keeps_autocorrelations_those_of_th
             assert vector @ lagged @ vector == pytest.approx(value)
 
 
+def test_a_ridge_decides_which_combinations_are_looked_at():
+    # A slow function of little variance comes last where a ridge is added to that.
+    functions = ornstein_uhlenbeck(5000, [3.0, 10.0, 30.0]) * [1.0, 1.0, 0.01]
+    sums = total(list(pairs_of(np.column_stack([np.ones(5000), functions]), 4).blocks))
+    instant, lagged = sums.covariances()
+    for ridge, slowest_of_all in ((0.0, 2), (1e-2, 1)):
+        found = slowest(sums, Choice(3, ridge, 0.0), most=1)
+        damped = instant + ridge * np.trace(instant) / 3 * np.eye(3)
+        vector = scipy.linalg.eigh(lagged, damped)[1][:, -1]
+        assert np.argmax(np.abs(vector) * np.sqrt(np.diag(instant))) == slowest_of_all
+        value = (vector @ lagged @ vector) / (vector @ instant @ vector)
+        np.testing.assert_allclose(found.autocorrelations, [value], atol=1e-10)
+
+
 def test_more_functions_of_noise_are_not_chosen():
     rng = np.random.default_rng(0)
     slow = ornstein_uhlenbeck(3000, [20.0], seed=1)
