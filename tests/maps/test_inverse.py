@@ -8,7 +8,7 @@ import pytest
 import ldmaps
 from ldmaps.datasets import alanine_dipeptide, swiss_roll
 from ldmaps.errors import AccuracyWarning, InvalidInputError
-from ldmaps.maps.inverse import Inverse
+from ldmaps.maps.inverse import Inverse, _local_fit
 from ldmaps.metrics import Features, Periodic
 
 
@@ -53,6 +53,19 @@ def test_mean_and_spread_are_those_of_the_data():
     # By landmarks alone, of which there are fewer.
     few = model.inverse_transform(wanted, return_spread=True)[1][:, 1] / width[ends]
     assert 0.5 < np.median(few) < 2.0
+
+
+def test_the_spread_of_few_points_is_as_wide_as_that_of_many():
+    """What a fit to few points takes out of their variance is put back."""
+    rng = np.random.default_rng(0)
+    places = (
+        3.0 * rng.normal(size=(4000, 12, 1)) + 2.0
+    )  # of one feature, at 12 points near each of many coordinates
+    offsets, weights = rng.uniform(-1, 1, size=(4000, 12, 1)), rng.uniform(0.2, 1, size=(4000, 12))
+    weights /= weights.sum(axis=1, keepdims=True)
+    mean, spread = _local_fit(offsets, weights, places + 5.0 * offsets)
+    assert np.sqrt((spread**2).mean()) == pytest.approx(3.0, rel=0.02)
+    assert mean.mean() == pytest.approx(2.0, abs=0.05)
 
 
 def test_a_circle_is_gone_round_the_shorter_way():
