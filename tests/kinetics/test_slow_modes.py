@@ -9,7 +9,7 @@ import ldmaps
 from ldmaps import LandmarkDiffusionMap
 from ldmaps.errors import AccuracyWarning, InvalidInputError
 from ldmaps.kinetics import FunctionMap
-from ldmaps.kinetics.blocks import total
+from ldmaps.kinetics.blocks import Blocks, total
 from ldmaps.kinetics.lagged_sums import LaggedPairs
 from ldmaps.kinetics.slow_modes import Choice, choose, slowest
 from ldmaps.kinetics.walk_modes import evaluate, walk_modes
@@ -128,6 +128,27 @@ def test_time_scales_of_a_gaussian_process(slow):
     assert ((low < truth) & (truth < high)).all()
     assert (slow.timescale_errors_ > 0).all()
     assert any("Chapman-Kolmogorov check passed" in line for line in slow.record_.lines)
+
+
+def test_implied_time_scales_are_those_at_each_lag(slow):
+    facts = slow.record_.facts
+    assert list(facts["lags"]) == [4, 8, 12, 20]
+    np.testing.assert_allclose(np.array(facts["implied"])[:, :2], [[30.0, 15.0]] * 4, rtol=0.15)
+
+
+@pytest.mark.filterwarnings("ignore:too few transitions")
+def test_blocks_that_are_drawn_again_are_several_time_scales_long(model, process, monkeypatch):
+    lengths, at_least = [], Blocks.at_least
+
+    def noted(self, rows):
+        drawn = at_least(self, rows)
+        lengths.extend(block.n_rows for block in drawn[:-1])
+        return drawn
+
+    monkeypatch.setattr(Blocks, "at_least", noted)
+    found = model.slow_modes(process[:1280], lag=4, n_modes=1)  # whose sums are kept in blocks of 32
+    assert min(lengths) >= 3 * found.timescales_[0]
+    assert min(lengths) < 12 * found.timescales_[0]
 
 
 def test_the_chapman_kolmogorov_check_is_drawn(slow):
