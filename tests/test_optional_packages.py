@@ -35,6 +35,13 @@ NEEDED_BY = {
     "torch.py": [],
 }
 
+#: What is deleted together: what works without all that no command needs works without any part of it.
+NO_COMMAND = "all that no command needs"
+DELETED = {
+    **{package: [package] for package, commands in NEEDED_BY.items() if commands},
+    NO_COMMAND: [package for package, commands in NEEDED_BY.items() if not commands],
+}
+
 #: A command line of every command, in an order in which each finds the files that it reads.
 COMMAND_LINES = {
     "fit": "fit table.csv -o map.ldm --n-landmarks 40 --epsilon 0.3 --n-components 2",
@@ -102,53 +109,53 @@ for folder, lines in json.loads(sys.argv[1]).items():
 """
 
 
-def command_lines(package):
-    """Return what to run without a package: help of everything, and a command line of each command."""
+def command_lines(needing):
+    """Return what to run without what some commands need: help of everything, and a command line of each command."""
     helped = {f"help of {name}": f"{name} --help" for name in COMMAND_LINES}
     lines = {
-        name: line
-        for name, line in COMMAND_LINES.items()
-        if name in NEEDED_BY[package] or name not in ONLY_REFUSED
+        name: line for name, line in COMMAND_LINES.items() if name in needing or name not in ONLY_REFUSED
     }
     return {"help": "--help", **helped, **lines}
 
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory):
-    """Return what fits and commands did with a copy of ldmaps that lacks a package, by that package."""
+    """Return what fits and commands did with a copy of ldmaps that lacks packages, by their name in DELETED."""
     source = Path(ldmaps.__file__).parent
     rng = np.random.default_rng(0)
     along = np.concatenate([rng.normal(place, 0.5, 100) for place in (-1.5, 1.5)])
     table = np.column_stack([along, rng.normal(0.0, 0.5, 200)])
     outside = np.column_stack([rng.normal(4.0, 0.3, 20), np.zeros(20)])
-    folders = {package: tmp_path_factory.mktemp(f"without_{package}") for package in NEEDED_BY}
-    for package, folder in folders.items():
+    folders = {name: tmp_path_factory.mktemp("without") for name in DELETED}
+    for deleted, folder in folders.items():
         for name, rows in (("table", table), ("new", np.concatenate([table, outside]))):
             np.savetxt(folder / f"{name}.csv", rows, delimiter=",", header="x,y", comments="")
         # With the bytecode, which stays valid because times are copied as well.
         shutil.copytree(source, folder / "ldmaps")
-        unwanted = folder / "ldmaps" / package
-        if package.endswith(".py"):
-            unwanted.unlink()
-        else:
-            shutil.rmtree(unwanted)
-    work = {str(folder): command_lines(package) for package, folder in folders.items()}
+        for package in DELETED[deleted]:
+            unwanted = folder / "ldmaps" / package
+            if package.endswith(".py"):
+                unwanted.unlink()
+            else:
+                shutil.rmtree(unwanted)
+    work = {str(folder): command_lines(NEEDED_BY.get(deleted, [])) for deleted, folder in folders.items()}
     subprocess.run([sys.executable, "-c", CODE, json.dumps(work)], check=True)
-    return {package: json.loads((folder / "report.json").read_text()) for package, folder in folders.items()}
+    return {deleted: json.loads((folder / "report.json").read_text()) for deleted, folder in folders.items()}
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
-@pytest.mark.parametrize("package", NEEDED_BY)
-def test_all_but_what_needs_it_works_without_a_package(package, reports):
-    report = reports[package]
+@pytest.mark.parametrize("deleted", DELETED)
+def test_all_but_what_needs_it_works_without_a_package(deleted, reports):
+    report = reports[deleted]
     assert "failed" not in report, report["failed"]
-    assert not (Path(report["used"]).parent / package).exists()
+    for package in DELETED[deleted]:
+        assert not (Path(report["used"]).parent / package).exists()
     for name, (status, said) in report["lines"].items():
-        if name not in NEEDED_BY[package]:
+        if name not in NEEDED_BY.get(deleted, []):
             assert status == 0, f"{name}: {said}"
             continue
         assert status == 1, f"{name}: {said}"
-        assert f"needs the package ldmaps.{package}, which is missing" in said
+        assert f"needs the package ldmaps.{deleted}, which is missing" in said
         assert len(said.splitlines()) == 1
 
 
