@@ -108,7 +108,7 @@ paper: $(INSTALLED) ## Compute the paper's tables and figures again (up to an ho
 
 .PHONY: test
 test: $(INSTALLED) ## Run the tests and the examples in the docstrings, on two processes (ten minutes)
-	$(PYTEST) --dist worksteal -m "not slow" $(PYTEST_ARGS)
+	$(PYTEST) --dist worksteal -m "not slow" --durations=20 $(PYTEST_ARGS)
 
 .PHONY: quotes
 quotes: $(INSTALLED) ## Run the commands that the pages quote, and write down what they print
