@@ -218,6 +218,13 @@ def test_a_coordinate_that_is_slow_already_is_named(model, process):
     assert found.record_.facts["psi2_timescale"] == pytest.approx(found.timescales_[0], rel=0.03)
 
 
+def test_a_little_slower_than_the_slow_coordinate_is_not_measurably_slower(model, process):
+    found = model.slow_modes(process, lag=4, n_modes=3)  # of at least three functions, which overfit a little
+    facts = found.record_.facts
+    assert found.timescales_[0] > facts["psi2_timescale"]
+    assert not facts["slower_than_psi2"]
+
+
 def test_data_that_are_too_short_for_the_time_scale_are_warned_about(model):
     with pytest.warns(AccuracyWarning, match="too few transitions"):
         model.slow_modes(ornstein_uhlenbeck(500, TIMES, seed=3), lag=4, n_modes=1)

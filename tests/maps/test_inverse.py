@@ -55,6 +55,18 @@ def test_mean_and_spread_are_those_of_the_data():
     assert 0.5 < np.median(few) < 2.0
 
 
+def test_points_count_as_often_as_they_stand_for():
+    along = np.repeat(np.linspace(0, 1, 50), 2)
+    across, counts = np.tile([0.0, 1.0], 50), np.tile([9.0, 1.0], 50)
+
+    def forward(points):
+        return points[:, :1], np.tile([[[1.0, 0.0]]], (len(points), 1, 1))
+
+    inverse = Inverse(np.column_stack([along, across]), along[:, None], counts, forward, np.full(2, np.inf))
+    found = inverse.find(np.array([[0.3], [0.505]]))
+    np.testing.assert_allclose(found.points, [[0.3, 0.1], [0.505, 0.1]], atol=0.01)
+
+
 def test_the_spread_of_few_points_is_as_wide_as_that_of_many():
     """What a fit to few points takes out of their variance is put back."""
     rng = np.random.default_rng(0)
