@@ -1,10 +1,13 @@
 """What solves for committors and passage times: the equation, the loss, and the choice of functions."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from ldmaps.errors import AccuracyWarning
 from ldmaps.kinetics.blocks import total
-from ldmaps.kinetics.galerkin import choose
+from ldmaps.kinetics.galerkin import FEW_PASSAGES, choose, warn_of_few_passages
 from ldmaps.kinetics.stopped_sums import StoppedPairs
 
 
@@ -81,3 +84,15 @@ def test_functions_that_matter_are_chosen(walk):
     choice = choose(sums_of(functions, walk), lambda sums: sums.arrivals)
     assert choice.n_combined == 12
     assert choice.losses.shape == (5,)
+
+
+@pytest.mark.parametrize(("passages", "name"), [((3, 50), "right"), ((50, 3), "left"), ((4, 3), "left")])
+def test_the_set_that_is_reached_too_seldom_is_named(passages, name):
+    left, right = SimpleNamespace(name="left"), SimpleNamespace(name="right")
+    followed = SimpleNamespace(passages=passages)  # of the target first
+    with pytest.warns(AccuracyWarning, match=f"{name} is reached 3 times, and {FEW_PASSAGES} are needed"):
+        warn_of_few_passages(followed, [left, right], right)
+    warn_of_few_passages(SimpleNamespace(passages=(FEW_PASSAGES, 50)), [left, right], right)
+    warn_of_few_passages(
+        SimpleNamespace(passages=(FEW_PASSAGES, 0)), [right], right
+    )  # asked of the target alone

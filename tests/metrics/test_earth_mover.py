@@ -119,7 +119,7 @@ def test_only_transport_problems_are_slow():
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ([[1.0, 2.0], [1.0, -2.0]], "bin 1 of row 1 holds -2"),
+        ([[0.0, 2.0], [1.0, -2.0]], "bin 1 of row 1 holds -2"),
         ([[1.0, 2.0], [0.0, 0.0]], "row 1 sums to 0"),
         ([[1e308, 1e308]], "row 0 sums to inf"),
     ],

@@ -326,6 +326,14 @@ def test_an_npy_stream_that_ends_within_a_row():
     assert position["number"] == 50
 
 
+@pytest.mark.parametrize("length", [1, 9, 70])
+def test_an_npy_stream_that_ends_within_a_header(length):
+    rows, *_, rejected, _ = everything(open_decoder(facts=FACTS), npy_bytes(ROWS) + npy_bytes(ROWS)[:length])
+    assert len(rows) == len(ROWS)
+    assert [one.number for one in rejected] == [len(ROWS)]
+    assert f"ended in the middle of a record ({length} bytes of a header)" in rejected[0].reason
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
