@@ -15,7 +15,7 @@ from ldmaps import DiffusionMap, LandmarkDiffusionMap, Limits
 from ldmaps.cli import session
 from ldmaps.datasets import swiss_roll
 from ldmaps.fit import fit_map
-from ldmaps.progress import Progress, reporting, stage, tick, work
+from ldmaps.progress import Progress, Screen, reporting, stage, tick, work
 
 
 class Terminal(io.StringIO):
@@ -42,6 +42,14 @@ def test_a_terminal_gets_a_bar_with_rate_and_eta(monkeypatch):
     assert "ETA 0:05" in line
     assert screen.getvalue().startswith("\rembedding")
     assert screen.getvalue().endswith("\r")
+
+
+def test_a_summary_stays_where_the_bar_was():
+    terminal = Terminal()
+    screen = Screen(terminal)
+    screen.show("half of it is done")
+    screen.end("all of it")
+    assert terminal.getvalue().endswith(" \rall of it\n")
 
 
 class Displayed:

@@ -110,6 +110,11 @@ def test_functions_and_other_metrics(roll):
     metric = Features(22, dihedrals=[[4, 6, 8, 14], [6, 8, 14, 16]])
     angles = ldmaps.LandmarkDiffusionMap(2, "connected", metric, n_landmarks=60).fit(molecule.frames)
     found = frames_along(angles, molecule.frames, 0, 15)
+    for unit, said in (("rad", " rad"), (None, "")):
+        between = (
+            f"are {np.median(found.steps):.3g}{said} apart (median), at most {found.steps.max():.3g}{said}: "
+        )
+        assert between in found.summary(unit)[1]
     assert (np.diff(found.values) > 0).all()
     np.testing.assert_allclose(found.steps, steps_of(metric, molecule.frames[found.numbers]), rtol=1e-4)
 
