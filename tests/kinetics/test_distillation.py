@@ -95,5 +95,5 @@ def test_what_cannot_be_done_is_said(committor, settings, message):
 def test_frames_that_resemble_each_other_certify_nothing(committor):
     rng = np.random.default_rng(0)
     walk = np.clip(np.cumsum(0.01 * rng.normal(size=(2000, 2)), axis=0), -1, 1)
-    with pytest.raises(ToleranceError, match="independent ones"):
+    with pytest.raises(ToleranceError, match="independent samples"):
         committor.distil(walk, tolerance=1.0)

@@ -193,7 +193,7 @@ def test_files_and_info_tell_how_exact_a_map_is(tmp_path):
     assert again.solution_.n_passes == model.solution_.n_passes
     np.testing.assert_array_equal(again.solution_.error_bound, model.solution_.error_bound)
     bound = ", ".join(f"{error:.2g}" for error in model.solution_.error_bound)
-    text = as_text(path, facts_of(path))
+    text = " ".join(as_text(path, facts_of(path)).split())
     assert (
         f"{model.solution_.n_passes} passes over all pairs; errors of the coordinates at most {bound} %"
         in text
