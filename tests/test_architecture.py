@@ -59,6 +59,12 @@ def lazy_homes(package):
 LAZY = {name: lazy_homes(name) for name in TREES if SOURCES[name].name == "__init__.py"}
 
 
+def test_no_name_that_loads_on_first_use_is_that_of_a_module():
+    """Importing the module would put it where users expect the function."""
+    for package, homes in LAZY.items():
+        assert not {name for name in homes if f"{package}.{name}" in TREES}, package
+
+
 def test_no_module_imports_itself_through_others():
     graph = {}
     for name in TREES:

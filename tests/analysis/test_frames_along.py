@@ -13,7 +13,7 @@ from written_trajectories import mdtraj_trajectory
 import ldmaps
 import ldmaps.inputs
 from ldmaps.analysis import frames_along
-from ldmaps.analysis.frames_along import superposed_in_turn
+from ldmaps.analysis.frame_order import superposed_in_turn
 from ldmaps.cli import main
 from ldmaps.errors import InvalidInputError
 from ldmaps.metrics import RMSD, Features

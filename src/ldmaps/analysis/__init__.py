@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from ldmaps._lazy import load_on_first_use
 
 if TYPE_CHECKING:
+    from ldmaps.analysis.frame_order import FramesAlong as FramesAlong
+    from ldmaps.analysis.frame_order import frames_along as frames_along
     from ldmaps.analysis.frames import FramePicks as FramePicks
     from ldmaps.analysis.frames import write_landmarks as write_landmarks
-    from ldmaps.analysis.frames_along import FramesAlong as FramesAlong
-    from ldmaps.analysis.frames_along import frames_along as frames_along
     from ldmaps.analysis.free_energy import FreeEnergy as FreeEnergy
     from ldmaps.analysis.free_energy import FreeEnergyProfile as FreeEnergyProfile
     from ldmaps.analysis.free_energy import free_energy_profile as free_energy_profile
@@ -24,7 +24,7 @@ load_on_first_use(
     __name__,
     {
         "frames": "FramePicks write_landmarks",
-        "frames_along": "FramesAlong frames_along",
+        "frame_order": "FramesAlong frames_along",
         "free_energy": "FreeEnergy FreeEnergyProfile free_energy_profile free_energy_surface",
         "live.sink": "LivePage",
         "observables": "correlations",
