@@ -107,7 +107,7 @@ paper: $(INSTALLED) ## Compute the paper's tables and figures again (up to an ho
 	$(BIN)/python -m reproduction --output docs/paper
 
 .PHONY: test
-test: $(INSTALLED) ## Run the tests and the examples in the docstrings, on two processes (ten minutes)
+test: $(INSTALLED) ## Run the tests and the examples in the docstrings, on two processes (five minutes)
 	$(PYTEST) --dist worksteal -m "not slow" --durations=20 $(PYTEST_ARGS)
 
 .PHONY: quotes
