@@ -104,6 +104,17 @@ def test_all_points_as_landmarks_have_no_error():
 
 
 @quiet
+def test_what_is_shown_is_a_summary():
+    X = np.random.default_rng(5).uniform(size=(400, 2)) * [3, 1]
+    model = LandmarkDiffusionMap(2, 0.3, landmarks=np.arange(100)).fit(X[:300])
+    estimate, coverage = model.error_estimate(X[300:]), model.coverage(X[300:])
+    inside, others = int(estimate.inside.sum()), int(coverage.inside.sum())
+    shown = f"(Z of {estimate.nrmse:.2g} %, {inside} of 100 points inside, by 300 reference points)"
+    assert repr(estimate) == "ErrorEstimate" + shown
+    assert repr(coverage) == f"Coverage({others} of 100 points are inside the map)"
+
+
+@quiet
 def test_a_bounded_sample_of_the_training_points_will_do(monkeypatch):
     X, metric, k = _alanine()
     ratios = []

@@ -49,6 +49,9 @@ class Coverage(NamedTuple):
     nearest: NDArray[np.intp]
     p_value: NDArray[np.float64] | None = None
 
+    def __repr__(self) -> str:
+        return f"Coverage({np.count_nonzero(self.inside):,} of {np.size(self.inside):,} points are inside the map)"
+
 
 class MovedLandmarks(NamedTuple):
     """Landmarks that an extension has moved off the points they were chosen at.

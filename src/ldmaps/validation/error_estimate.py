@@ -77,6 +77,10 @@ class ErrorEstimate:
     sampling: NDArray[np.float64]
     n_reference: int
 
+    def __repr__(self) -> str:
+        inside = f"{np.count_nonzero(self.inside):,} of {len(self.inside):,} points inside"
+        return f"ErrorEstimate(Z of {self.nrmse:.2g} %, {inside}, by {self.n_reference:,} reference points)"
+
     @property
     def sigma(self) -> NDArray[np.float64]:
         """σ(i) = ‖change‖ of each point, in the coordinates' units, shape (n,)."""
