@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +14,9 @@ from ldmaps.analysis.own_points import PointsOfMap, as_numbers_or_texts
 from ldmaps.diffusion.spectrum import places_in_spectrum
 from ldmaps.embedded_rows import place_of
 from ldmaps.errors import InvalidInputError, Named
-from ldmaps.fit.function_record import FunctionRecord
+
+if TYPE_CHECKING:
+    from ldmaps.fit.function_record import FunctionRecord
 
 #: From Okabe and Ito's palette.
 _BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "#999999"

@@ -67,7 +67,10 @@ class HeldOutErrors:
         return others if lowest <= mean else replace(others, squares=others.squares * (lowest / mean))
 
     def clipped(self, share: float) -> _Array:
-        """Return the squares, the worst ones as large as where the worst begin: those are not known well."""
+        """Return the squares, the worst of them lowered to the threshold of this ``share`` of the points.
+
+        They are not left out, because the threshold itself is not known well.
+        """
         return np.minimum(self.squares, self.threshold(share))
 
     @property
@@ -135,7 +138,6 @@ def bound_z(errors: HeldOutErrors, share: float, confidence: float, n_points: in
 
     ``n_points`` gives the bound that so many points like these are likely to have.
     """
-    # Not the errors of the others alone, because the place where the worst begin is not known well.
     clipped = errors.clipped(share)
     blocks = errors.block_values(clipped)
     n = len(blocks) if n_points is None else max(2, round(len(blocks) * n_points / len(clipped)))

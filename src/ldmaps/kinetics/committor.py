@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import AccuracyWarning
 from ldmaps.fit.function_record import FunctionRecord
-from ldmaps.kinetics.galerkin import Followed, Solved, follow, solve, told, warn_of_few_passages
+from ldmaps.kinetics.galerkin import Followed, Solved, facts_and_choice, follow, solve, warn_of_few_passages
 from ldmaps.kinetics.outcomes import Level
 from ldmaps.kinetics.sets import FrameSet
 from ldmaps.kinetics.time_series import TimeSeries, one_of
@@ -132,7 +132,7 @@ def committor(
     weights = followed.weights
     middle = (solved.values[between] > 0.1) & (solved.values[between] < 0.9)
     halfway = (solved.values > 0.45) & (solved.values < 0.55) & between
-    facts, choice = told(series, lag, followed, solved, end)
+    facts, choice = facts_and_choice(series, lag, followed, solved, end)
     facts |= {
         "narrowing": best.narrowing,
         "error": _root_mean_square(errors, weights[between]),

@@ -234,10 +234,10 @@ def solve(
     )
 
 
-def told(
+def facts_and_choice(
     series: TimeSeries, lag: float, followed: Followed, solved: Solved, target: FrameSet
 ) -> tuple[dict[str, Any], str]:
-    """Return the facts that are known of all functions that are solved for, and a line of words on the choice."""
+    """Return the facts that records of committors and passage times share, and a line that words the choice."""
     choice = solved.choice
     facts = {
         "lag": float(lag),

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldmaps.errors import AccuracyWarning
 from ldmaps.fit.function_record import FunctionRecord
-from ldmaps.kinetics.galerkin import Followed, Solved, follow, solve, told, warn_of_few_passages
+from ldmaps.kinetics.galerkin import Followed, Solved, facts_and_choice, follow, solve, warn_of_few_passages
 from ldmaps.kinetics.sets import FrameSet
 from ldmaps.kinetics.time_series import TimeSeries, one_of
 from ldmaps.maps.estimator import DiffusionEstimator
@@ -76,7 +76,7 @@ def passage_time(
     at_sets, bounds = np.zeros(len(followed.frames)), (0.0, math.inf)
     solved = solve(model, followed, lambda sums: unit * sums.durations, at_sets, bounds, NO_RIDGE)
     _warn_of_no_time(solved.values[followed.between], name)
-    facts, choice = told(series, lag, followed, solved, end)
+    facts, choice = facts_and_choice(series, lag, followed, solved, end)
     lines = [
         f"mean first-passage time {name} to target ({100 * facts['target_share']:.3g} % of the {series.item}), "
         f"in {series.unit}",

@@ -46,20 +46,19 @@ def find_harmonics(modes: _Array, weights: _Array, states: States) -> tuple[_Arr
     new = list(range(min(n_separating, count)))
     known: dict[tuple[int, ...], LocalFits] = {}  # which all later modes share
     for place in range(n_separating, count):
-        shares, sure = dict.fromkeys(_sets_of(new), -np.inf), set()
-        for modes_tried in shares:
-            shares[modes_tried] = known.setdefault(modes_tried, LocalFits(within, modes_tried)).share_of(
-                place, at_least=HARMONIC
-            )
-            if shares[modes_tried] >= HARMONIC:
+        shares = dict.fromkeys(_sets_of(new), -np.inf)
+        for predictors in shares:
+            fits = known.setdefault(predictors, LocalFits(within, predictors))
+            shares[predictors] = fits.share_of(place, at_least=HARMONIC)
+            if shares[predictors] >= HARMONIC:
                 break
-        chosen = max(shares, key=lambda modes_tried: shares[modes_tried])
-        while (
-            shares[chosen] < HARMONIC and chosen not in sure
-        ):  # what seems best is asked about all landmarks
-            sure.add(chosen)
+        # Shares below HARMONIC may come from some landmarks only: the best is found again from all until it stays best.
+        by_all = set[tuple[int, ...]]()
+        chosen = max(shares, key=shares.__getitem__)
+        while shares[chosen] < HARMONIC and chosen not in by_all:
+            by_all.add(chosen)
             shares[chosen] = known[chosen].share_of(place)
-            chosen = max(shares, key=lambda modes_tried: shares[modes_tried])
+            chosen = max(shares, key=shares.__getitem__)
         r2[place] = shares[chosen]
         if r2[place] >= HARMONIC:
             follows[place, chosen] = True
@@ -164,9 +163,8 @@ def _fit_around(within: _WithinStates, predictors: list[int], first: int) -> _Pa
             # Squared distances but for a constant in each row: the nearest are the same.
             order = own[first::PARTS] @ (-2.0 * own.T)
             order += (own**2).sum(axis=1)
-            order[np.arange(len(order)), np.arange(first, len(own), PARTS)] = (
-                np.inf
-            )  # it does not predict itself
+            itself = np.arange(first, len(own), PARTS)  # which must not predict itself
+            order[np.arange(len(order)), itself] = np.inf
             near[rows, :others] = members[np.argpartition(order, others - 1, axis=1)[:, :others]]
             reached[rows] = [min(max(count, d + 2), others) - 1 for count in NEIGHBOURS]
     is_other = near != asked[:, None]

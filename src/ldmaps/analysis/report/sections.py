@@ -263,7 +263,7 @@ def _bandwidth_card(model: Any) -> str:
         return _card("Bandwidth", charts.bandwidth_chart(bandwidth, axis), text)
     words = {
         "bulk": "A typical point has 0.5 % of all points within √ε.",
-        "local": "Each point has its own bandwidth, for 0.5 % of all points to be within its root; ε is the median.",
+        "local": "Each point has its own bandwidth, whose root reaches 0.5 % of all points; ε is the geometric mean.",
         "connected": "The smallest ε at which hops of at most √ε connect all points.",
         "given": "ε was given as a number when the map was fitted.",
     }.get(bandwidth.rule, f"Rule: {bandwidth.rule}.")
